@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <utility>
 
 #include "data/error.h"
 #include "data/formats/little_endian.h"
-#include "data/shallow_json.h"
 
 namespace dtrain::data {
 namespace {
@@ -31,20 +31,116 @@ bool IsText(std::span<const uint8_t> start) {
 // Names come from the file and may have any length: messages show at most 80 bytes.
 std::string Quoted(const std::string& name) { return "'" + (name.size() > 80 ? name.substr(0, 80) + "…" : name) + "'"; }
 
-bool HoldsSizes(const nlohmann::json& list) {
-  return list.is_array() && list.size() <= kMostDimensions && std::ranges::all_of(list, [](const auto& size) {
-           return size.is_number_unsigned() && size.template get<uint64_t>() <= INT64_MAX;
-         });
-}
+// Parses the header as a stream of events rather than into a tree. A valid header has three levels; anything deeper (a
+// million brackets, say) is refused where it begins.
+class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  std::map<std::string, SafetensorsEntry> tensors;
+  std::map<std::string, std::string> metadata;
+  std::string error;
 
-// Throws nlohmann::json::exception if a field is missing or is no text or list.
-SafetensorsEntry EntryOf(const std::string& path, const std::string& name, const nlohmann::json& fields) {
-  const nlohmann::json &shape = fields.at("shape"), &offsets = fields.at("data_offsets");
-  if (fields.size() != 3 || !HoldsSizes(shape) || !HoldsSizes(offsets) || offsets.size() != 2) {
-    Refuse(path, Quoted(name) + " has a bad shape, bad data_offsets or an unknown field");
+  bool null() override { return Fail("null in the header"); }
+  bool boolean(bool /*value*/) override { return Fail("a boolean in the header"); }
+  bool number_integer(number_integer_t /*value*/) override { return Fail("a negative number in the header"); }
+  bool number_float(number_float_t /*value*/, const string_t& text) override {
+    return Fail("the number " + text.substr(0, 40) + " is not a 64-bit integer");
   }
-  return {.dtype = fields.at("dtype").get<std::string>(), .shape = shape, .begin = offsets[0], .end = offsets[1]};
-}
+  bool binary(binary_t& /*value*/) override { return Fail("binary data in the header"); }
+
+  bool number_unsigned(number_unsigned_t value) override {
+    if (place_ == Place::kShape && entry_.shape.size() < kMostDimensions && value <= INT64_MAX) {
+      entry_.shape.push_back(static_cast<int64_t>(value));
+      return true;
+    }
+    if (place_ == Place::kOffsets && offsets_.size() < 2) {
+      offsets_.push_back(value);
+      return true;
+    }
+    return Fail("an unexpected number for " + Quoted(name_));
+  }
+
+  bool string(string_t& value) override {
+    if (place_ == Place::kMetadata) return metadata.emplace(field_, std::move(value)).second || Fail("a repeated key");
+    if (place_ != Place::kTensor || field_ != "dtype") return Fail("unexpected text for " + Quoted(name_));
+    entry_.dtype = std::move(value);
+    return true;
+  }
+
+  bool start_object(std::size_t /*elements*/) override {
+    if (place_ == Place::kStart) {
+      place_ = Place::kTop;
+    } else if (place_ == Place::kTop && name_ == "__metadata__") {
+      place_ = Place::kMetadata;
+    } else if (place_ == Place::kTop) {
+      place_ = Place::kTensor;
+      entry_ = {};
+      offsets_.clear();
+      fields_.clear();
+    } else {
+      return Fail("an unexpected object in " + Quoted(name_));
+    }
+    return true;
+  }
+
+  bool key(string_t& value) override {
+    if (place_ == Place::kTop) {
+      if (!names_.insert(value).second) return Fail("the tensor " + Quoted(value) + " is there twice");
+      name_ = std::move(value);
+      return true;
+    }
+    field_ = std::move(value);
+    if (place_ == Place::kMetadata) return true;
+    if (field_ != "dtype" && field_ != "shape" && field_ != "data_offsets") {
+      return Fail("unknown field " + Quoted(field_) + " of " + Quoted(name_));
+    }
+    return fields_.insert(field_).second || Fail("the field " + field_ + " of " + Quoted(name_) + " is there twice");
+  }
+
+  bool end_object() override {
+    if (place_ == Place::kTensor) {
+      if (fields_.size() != 3 || offsets_.size() != 2) {
+        return Fail(Quoted(name_) + " lacks dtype, shape or two data_offsets");
+      }
+      entry_.begin = offsets_[0];
+      entry_.end = offsets_[1];
+      tensors.emplace(name_, std::move(entry_));
+    }
+    place_ = place_ == Place::kTop ? Place::kEnd : Place::kTop;
+    return true;
+  }
+
+  bool start_array(std::size_t /*elements*/) override {
+    if (place_ != Place::kTensor || field_ == "dtype") return Fail("an unexpected array in " + Quoted(name_));
+    place_ = field_ == "shape" ? Place::kShape : Place::kOffsets;
+    return true;
+  }
+
+  bool end_array() override {
+    place_ = Place::kTensor;
+    return true;
+  }
+
+  bool parse_error(std::size_t position, const std::string& /*token*/,
+                   const nlohmann::json::exception& /*what*/) override {
+    return Fail("its header is not JSON (at byte " + std::to_string(position) + ")");
+  }
+
+  bool complete() const { return place_ == Place::kEnd; }
+
+ private:
+  enum class Place { kStart, kTop, kMetadata, kTensor, kShape, kOffsets, kEnd };
+
+  bool Fail(std::string reason) {
+    error = std::move(reason);
+    return false;
+  }
+
+  Place place_ = Place::kStart;
+  std::string name_, field_;
+  std::set<std::string> names_, fields_;
+  SafetensorsEntry entry_;
+  std::vector<uint64_t> offsets_;
+};
 
 // Returns the number of bytes that dtype and shape require; empty on overflow or for an unknown dtype.
 std::optional<uint64_t> WantedBytes(const SafetensorsEntry& entry) {
@@ -113,17 +209,12 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
 
   std::string header(header_bytes, '\0');
   file_.Read(8, header_bytes, header.data());
-  try {
-    for (const auto& [name, fields] : ParseShallow(header).get<std::map<std::string, nlohmann::json>>()) {
-      if (name == "__metadata__") {
-        fields.get_to(metadata_);
-      } else {
-        tensors_.emplace(name, EntryOf(path, name, fields));
-      }
-    }
-  } catch (const nlohmann::json::exception& error) {
-    Refuse(path, "its header" + WhyNotJson(error));
-  }
+  if (header.empty() || header.front() != '{') Refuse(path, "its header is not a JSON object");
+  HeaderEvents events;
+  const bool parsed = nlohmann::json::sax_parse(header, &events);
+  if (!parsed || !events.complete()) Refuse(path, events.error.empty() ? "an incomplete header" : events.error);
+  tensors_ = std::move(events.tensors);
+  metadata_ = std::move(events.metadata);
   if (const std::string problem = LayoutProblem(tensors_, data_bytes_); !problem.empty()) Refuse(path, problem);
 }
 
