@@ -29,6 +29,7 @@ from safe_files import DATA, DIVERGED, INTERNAL, PREEMPTED, Failure, Parser, exi
 MOST_BYTES = 1 << 30
 LONGEST_CELL = 16 << 20
 OWN = ("val_fold", "run_dir", "resume", "resume_from_checkpoint", "mode", "predictions", "val_fraction", "val_split", "dry_run", "print_config", "doctor")
+WITHOUT_PREDICTIONS = ("masked_lm", "sentence_embedding")  # values of --task
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 OF_EACH_COMMAND = ("data_dir", "labels", "data_format", "index_dir", "workers", "backend", "nproc_per_node")  # a run keeps the rest
 
@@ -49,25 +50,27 @@ def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 class Commands:
-    """Runs commands, one after the other. A signal is passed on to the one that runs, which saves. It has a session of its own:
-    a terminal's ^C would reach it twice, and the second one ends it at once."""
+    """Runs commands, one after the other. The first signal asks the one that runs to save, by SIGUSR1 (or SIGTERM for that): a second
+    one of the same kind, as from schedulers that tell all processes of a job, would end it at once. It has a session of its own,
+    so that a terminal's ^C reaches it by this way alone."""
 
     def __init__(self) -> None:
         self._child: subprocess.Popen | None = None
-        self._told: list[int] = []
+        self._to_pass_on: list[int] = []
         self._is_told = False
         for kind in STOPS:
             if signal.getsignal(kind) != signal.SIG_IGN:  # as nohup has it
                 signal.signal(kind, self._hear)
 
     def _hear(self, kind: int, _) -> None:
+        if not self._is_told:
+            self._to_pass_on.append(signal.SIGTERM if kind == signal.SIGUSR1 else signal.SIGUSR1)
         self._is_told = True
-        self._told.append(kind)
         self._pass_on()
 
     def _pass_on(self) -> None:
-        while self._child is not None and self._told:
-            self._child.send_signal(self._told.pop())
+        while self._child is not None and self._to_pass_on:
+            self._child.send_signal(self._to_pass_on.pop())
 
     def run(self, command: list[str]) -> None:
         code = 0
@@ -82,19 +85,13 @@ class Commands:
                           code if 0 < code < 128 else INTERNAL)
 
 
-def has_predictions(program: str, task: str) -> bool:
-    done = subprocess.run([program, "--help=json"], check=True, stdout=subprocess.PIPE, start_new_session=True)
-    flags = {flag["name"]: flag for flag in parse_json(done.stdout)["flags"]}
-    return task in flags["predictions"]["tasks"]
-
-
 def evaluate(commands: Commands, command: list[str], fold: Path) -> Path | None:
     """Evaluates on the fold's own held-out part, and returns the table of predictions if the task has any. Where the data are,
     the run knows, whoever said it: flags of other programs and files of flags are read."""
     config = parse_json(read_bounded(fold / "config.json", MOST_BYTES, DATA).decode())
     data = [f"--{name}={config[name]}" for name in OF_EACH_COMMAND if config.get(name)]
     program = next((place for place, word in enumerate(command) if Path(word).name == "dtrain_main"), 0)
-    table = Path(f"{fold}.csv") if has_predictions(command[program], config["task"]) else None
+    table = None if config["task"] in WITHOUT_PREDICTIONS else Path(f"{fold}.csv")
     commands.run([*command[:program + 1], "--mode=eval", f"--run_dir={fold}", *([f"--predictions={table}"] if table else []), *data])
     return table
 

@@ -201,7 +201,8 @@ std::string RequireSplit(const std::string& data_dir, const std::string& split) 
           data_dir + " holds " + (content.folders.empty() ? "nothing" : FirstOf(content.folders, /*most=*/5)),
       Layout() +
           "; if the class folders are in DATA_DIR itself, train with --train_split=. --val_fraction=0.1, or "
-          "dtrain_data --split=.; of record files name the beginning with --train_split, or --split, or all with . (if "
+          "dtrain_data --split=.; scripts/prepare_imagenet.py unpacks ImageNet's archives; of record files name the "
+          "beginning with --train_split, or --split, or all with . (if "
           "they are compressed, gunzip them); tables (.parquet, .arrow, .beton) are not read");
 }
 

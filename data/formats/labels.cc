@@ -55,8 +55,8 @@ void RequireNoBadNumbers(const std::vector<SeenLabel>& seen) {
   const auto is_number = [](const SeenLabel& label) { return AnyNumber(label.name).has_value(); };
   const auto is_decimal = [](const SeenLabel& label) { return DecimalNumber(label.name).has_value(); };
   const auto other = std::ranges::find_if_not(seen, is_decimal);
-  const bool are_numbers =
-      std::ranges::any_of(seen, HasFraction, &SeenLabel::name) || std::ranges::all_of(seen, is_number);
+  const bool are_numbers = std::ranges::any_of(seen, HasFraction, &SeenLabel::name) ||
+                           (std::ranges::all_of(seen, is_number) && std::ranges::any_of(seen, is_decimal));
   if (!are_numbers || other == seen.end()) return;
   throw DataError(other->place + ": the label " + QuotedName(other->name) + " is no decimal number, but others are",
                   "correct it, or leave the row out; if both are names of classes, list all of them in classes.txt "

@@ -86,6 +86,13 @@ std::unique_ptr<RecordSource> OpenImageFolder(const SourceOptions& options, cons
 
 std::unique_ptr<RecordSource> OpenTensors(const SourceOptions& options, const std::string& split) {
   const std::string path = RequireTensorFile(options.data_dir, split);
+  const auto has_its_ending = [&path](const RecordFormat* format) {
+    return std::ranges::any_of(format->extensions(), [&path](const auto& ending) { return path.ends_with(ending); });
+  };
+  if (std::ranges::any_of(RecordFormats(), has_its_ending)) {
+    throw DataError(path + " is a file of records, and --data_dir names their folder",
+                    "name the beginning of the files with --train_split, for dtrain_data with --split");
+  }
   if (HoldsTokenRows(path)) return std::make_unique<TokenTensorFile>(path);
   return std::make_unique<TensorFile>(path, options.label_offset, options.classes);
 }

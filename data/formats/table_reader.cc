@@ -4,7 +4,9 @@
 #include <array>
 #include <cctype>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
+#include <tuple>
 #include <utility>
 
 #include "data/error.h"
@@ -62,11 +64,16 @@ TableFormat RequireTableFormat(const std::string& path) {
   throw DataError(path + " is not a table", "its name must end in .tsv, .csv or .jsonl (or of texts in .txt)");
 }
 
-// Returns the keys of an object in their order.
+// Returns the keys of an object in their order, which the parsed object does not keep.
 std::vector<std::string> KeysOf(std::string_view object) {
   std::vector<std::string> keys;
-  const auto parsed = nlohmann::ordered_json::parse(object);
-  for (const auto& [key, value] : parsed.items()) keys.push_back(key);
+  std::set<std::string> known;
+  const auto take = [&](int depth, nlohmann::json::parse_event_t event, const nlohmann::json& parsed) {
+    const bool is_key = depth == 1 && event == nlohmann::json::parse_event_t::key;
+    if (is_key && known.insert(parsed.get<std::string>()).second) keys.push_back(parsed.get<std::string>());
+    return true;
+  };
+  std::ignore = nlohmann::json::parse(object, take);  // `take` has all
   return keys;
 }
 

@@ -131,7 +131,8 @@ TokenDataset::TokenDataset(const std::string& prefix) : index_(prefix + ".idx"),
   if (prefix.ends_with("/train") && HasTokens(prefix + "1")) {  // which would be left out in silence
     throw DataError(
         prefix + "1.bin goes on where " + prefix + ".bin ends, for fairseq-train: parts are not joined here",
-        "binarize the text as one file, or move each part into a folder of its own: --data_dir=A:B");
+        "binarize the text as one file; masked words also learn from parts in folders of their own, one an epoch: "
+        "--data_dir=A:B");
   }
   try {
     header_ = ParseTokenIndexHeader(ReadBeginning(prefix + ".idx", TokenIndexHeader::kBytes), index_.size());
@@ -159,10 +160,10 @@ void TokenDataset::CheckIndex() {
       index_.Read(pointers + static_cast<uint64_t>(item) * sizeof(int64_t), places.size() * sizeof(int64_t),
                   places.data());
     }
-    const std::string where = index_.path() + ": item " + std::to_string(item);
-    if (size < 0) throw DataError(where + " has the size " + std::to_string(size), kMakeAnew);
+    const auto where = [&] { return index_.path() + ": item " + std::to_string(item); };
+    if (size < 0) throw DataError(where() + " has the size " + std::to_string(size), kMakeAnew);
     if (places[static_cast<size_t>(at)] != tokens_ * token_bytes) {
-      throw DataError(where + " is not stored right after the previous one", kMakeAnew);
+      throw DataError(where() + " is not stored right after the previous one", kMakeAnew);
     }
     if (size > most_tokens - tokens_) {
       throw DataError(bin_.path() + " is shorter than its index says: it has " + std::to_string(bin_.size()) +

@@ -1,4 +1,4 @@
-"""Types the steps of docs/parallelcluster.md and docs/machines.md, from top to bottom, as `ubuntu` on machines whose /fsx is a new
+"""Types the steps of docs/parallelcluster.md and docs/machines.md on the cluster's machines, as `ubuntu` on machines whose /fsx is a new
 file system, that is, belongs to root: on a real Slurm of one machine, and over a real ssh on two hosts.
 
 Stand-ins: apt-get, EFA's tools and the installation of LibTorch are scripts here; the programs are those of this build; the recipes are

@@ -60,16 +60,17 @@ def test_a_loader_that_hangs(few_images, run_dir, bad_disk):
 
 
 @pytest.mark.fault(5, "a rank stops for a while and goes on", "the straggler is named; the same bits")
-def test_a_stall_below_the_timeout(few_images, undisturbed, run_dir):
+@pytest.mark.parametrize("slow", [0, 1])
+def test_a_stall_below_the_timeout(few_images, undisturbed, run_dir, slow):
     with Ranks(f"--data_dir={few_images}", f"--max_steps={STEPS}", f"--run_dir={run_dir}") as ranks:
         ranks[0].wait_for_line("step 3/")
-        stop(ranks[1])
+        stop(ranks[slow])
         # The other one reports it before three seconds are over.
-        wait_until(lambda: "rank 1 holds up the others" in ranks[0].stderr_so_far, "the warning")
-        ranks.signal(1, signal.SIGCONT)
+        wait_until(lambda: f"rank {slow} holds up the others" in ranks[1 - slow].stderr_so_far, "the warning")
+        ranks.signal(slow, signal.SIGCONT)
         outcomes = {rank: process.wait() for rank, process in ranks.processes.items()}
     assert [outcome.code for outcome in outcomes.values()] == [0, 0], outcomes
-    assert outcomes[0].stderr.count("rank 1 holds up the others") == 1, outcomes
+    assert outcomes[1 - slow].stderr.count(f"rank {slow} holds up the others") == 1, outcomes
     assert (sha256(run_dir / "model.safetensors"), losses(run_dir)) == undisturbed()
 
 

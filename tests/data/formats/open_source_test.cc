@@ -102,6 +102,13 @@ TEST(DetectFormat, AFolderThatCannotBeListedIsAnError) {
   EXPECT_THAT(message, HasSubstr("cannot list " + folder.path().string()));
 }
 
+TEST(OpenSource, AShardIsNoFolderOfShards) {
+  const TemporaryFolder folder;
+  const std::string path = folder.Write("train-000000.tar", Record(0));
+  EXPECT_ERROR("train-000000.tar is a file of records",
+               OpenSource({.data_dir = path, .format = "safetensors"}, "train"));
+}
+
 TEST(DetectFormat, RefusesToChoose) {
   const TemporaryFolder folder;
   folder.Write("train/a/1.jpg", "x");
