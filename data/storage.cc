@@ -29,8 +29,7 @@ class PosixFile : public ReadableBytes {
   // With O_NONBLOCK, opening a named pipe does not block; it is refused then.
   explicit PosixFile(const std::string& path)
       : path_(path), descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-    if (descriptor_ < 0)
-      throw DataError("cannot open " + path + ": " + std::strerror(errno));
+    if (descriptor_ < 0) throw DataError("cannot open " + path + ": " + std::strerror(errno));
     struct stat status {};
     std::string problem;
     if (fstat(descriptor_, &status) != 0) {

@@ -118,12 +118,11 @@ void RequireGpu(const config::RanksConfig& ranks, int gpus, const device::NoGpu&
 
 // Predictions and exports, also by a training's command, are one rank's: the first one of a launcher's, and this
 // process in place of those that it would start. Returns false on the others.
-bool IsTheOneRank(modes::RunContext& context) {
-  launch::Launch& launch = context.launch;
+bool IsTheOneRank(launch::Launch& launch) {
   if (launch.rank > 0) return false;
-  if (launch.world_size > 1) context.notes.push_back("--mode=" + context.config.run.mode + " runs on one rank");
-  launch.world_size = launch.local_world_size = 1;
+  launch.world_size = launch.local_world_size = launch.nnodes = 1;
   launch.spawns = 0;
+  launch.address_key.clear();  // there is nobody to meet
   return true;
 }
 
@@ -175,9 +174,15 @@ int Main(int argc, char** argv, modes::RunContext& context, std::string& examine
   const device::NoGpu no_gpu = device::WhyNoGpu(signs, context.config.ranks.backend);
   const launch::Machine machine{device::CountGpus(), no_gpu.what, static_cast<int>(data::AvailableCores()),
                                 launch::OwnAddress()};
-  context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), machine);
   const std::string& mode = context.config.run.mode;
-  if (!doctor && (mode == "predict" || mode == "export") && !IsTheOneRank(context)) return 0;
+  const bool is_of_one_rank = !doctor && (mode == "predict" || mode == "export");
+  if (is_of_one_rank) {
+    if (context.config.ranks.node_rank.value_or(0) > 0) return 0;
+    context.config.ranks.nproc_per_node = context.config.ranks.nnodes = "";
+    context.config.ranks.node_rank.reset();
+  }
+  context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), machine);
+  if (is_of_one_rank && !IsTheOneRank(context.launch)) return 0;
   if (doctor) examined = "configuration";
   context.notes = command_line.notes;
   const bool wants_gpu = context.config.ranks.backend != "gloo";

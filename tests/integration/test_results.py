@@ -123,7 +123,7 @@ case "$*" in
   *)
     mkdir -p "$run"
     echo '{"task": "a"}' >"$run/config.json"
-    if [ -n "$WAITS" ]; then trap 'touch "$run/saved"; exit 75' TERM INT; touch "$run/began"; while :; do sleep 0.05; done; fi ;;
+    if [ -n "$WAITS" ]; then trap 'trap - TERM; sleep 0.3; touch "$run/saved"; exit 75' TERM INT USR1; echo $$ >"$run/pid"; touch "$run/began"; while :; do sleep 0.05; done; fi ;;
 esac
 """
 
@@ -142,9 +142,11 @@ def test_outputs_that_are_not_finite_are_no_prediction(played, tmp_path):
 
 @pytest.mark.parametrize("kind", [signal.SIGTERM, signal.SIGINT])
 def test_a_fold_saves_when_cross_validation_is_told_to_stop(played, tmp_path, kind):
-    """As a terminal does it with ^C: to all processes of its group."""
+    """As a terminal does it with ^C, or a scheduler: to all processes. A second signal of one kind would end the child at once."""
     with subprocess.Popen(["env", "--default-signal=INT", "python3", *map(str, played)], env={**os.environ, "WAITS": "1"}, start_new_session=True) as folds:
         wait_until((tmp_path / "fold-1" / "began").exists, "the first fold")
+        if kind == signal.SIGTERM:
+            os.kill(int((tmp_path / "fold-1" / "pid").read_text(encoding="ascii")), kind)
         os.killpg(folds.pid, kind)
         assert folds.wait(30) == 75 and (tmp_path / "fold-1" / "saved").exists()
 

@@ -237,8 +237,11 @@ def test_words_without_finite_outputs_have_errors(work, tmp_path):
         outcome = run("--mode=predict", f"--init_weights={tmp_path / 'lost'}", f"--input={tmp_path / source}", f"--output={tmp_path / source}.csv")
         assert outcome.last_line == counted and "are not finite" in outcome.stderr, outcome
         assert all("are not finite" in row["error"] or "UTF-8" in row["error"] for row in load_table(tmp_path / f"{source}.csv"))
-    (tmp_path / "val.conll").write_text("EU B-PER\nrejects O\n", encoding="utf-8")
-    run("--mode=eval", "--task=token_classification", f"--init_weights={tmp_path / 'lost'}", f"--data_dir={tmp_path}", f"--output={tmp_path / 'eval'}", f"--predictions={tmp_path / 'rows.csv'}")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "val.conll").write_text("EU B-PER\nrejects O\n", encoding="utf-8")
+    for folder in (work.folder, tmp_path / "lost"):
+        run("--mode=eval", "--task=token_classification", f"--init_weights={folder}", f"--data_dir={tmp_path / 'data'}", f"--output={tmp_path / 'eval'}", f"--predictions={tmp_path / 'rows.csv'}")
+        assert (tmp_path / "eval" / "class_accuracy.csv").exists() == (folder == work.folder)
     assert [(row["label"], row["prediction"], row["class_1"], row["loss"]) for row in load_table(tmp_path / "rows.csv")] == [("B-PER", "", "", "nan"), ("O", "", "", "nan")]
     assert load_json(tmp_path / "eval" / "result.json")["val_loss"] is None and not list((tmp_path / "eval").glob("c*.csv"))
 

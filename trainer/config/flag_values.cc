@@ -113,8 +113,10 @@ std::string Expected(Kind kind, const Limits& limits) {
 
 std::optional<double> NumberFrom(const std::string& text) {
   double number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  const char *begin = text.data(), *const end = begin + text.size();
+  while (begin != end && *begin == ' ') ++begin;
+  if (end - begin > 1 && *begin == '+' && begin[1] != '-') ++begin;
+  const auto [rest, error] = std::from_chars(begin, end, number);
   return error == std::errc() && rest == end ? std::optional(number) : std::nullopt;
 }
 

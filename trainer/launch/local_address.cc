@@ -97,6 +97,10 @@ int ListenOn(const std::string& address, int port) {
   std::string reason;
   const int descriptor = TryToListen(address, port, &reason);
   if (descriptor >= 0) return descriptor;
+  if (port == 0) {
+    throw PeerLostError("cannot open a port on " + address + ": " + reason,
+                        "is the network of this machine or container up?");
+  }
   throw UsageError("rank 0 cannot listen on " + address + ":" + std::to_string(port) + ": " + reason,
                    "choose a free --master_port, and a --master_addr that belongs to rank 0's machine");
 }

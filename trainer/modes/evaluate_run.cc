@@ -228,6 +228,12 @@ void WriteEvaluation(const report::RunDirectory& files, const report::RunResult&
     checkpoint::WriteAtomically(files.class_accuracy, report::ScoresCsv(scores));
     written += ", class_accuracy.csv";
   }
+  const auto drop_earlier = [](const fs::path& file, bool is_written) {
+    std::error_code remains;
+    if (!is_written && data::HasMark(file, report::kConfusionMarks)) fs::remove(file, remains);
+  };
+  drop_earlier(files.confusion_matrix, !counts.empty());
+  drop_earlier(files.class_accuracy, !scores.empty());
   report::LogInfo("the evaluation's files (" + written + "): " + files.root.string());
 }
 

@@ -31,17 +31,26 @@ namespace {
 
 constexpr auto kFlightRecordPatience = std::chrono::milliseconds(500);  // other ranks wait for this process to end
 
-constexpr auto kLostMachineKeepsLock = std::chrono::minutes(3);  // NFS's lease is 90 s, Lustre evicts after 100 or more
+// Returns for how long to wait for the run directory's lock. Where an earlier attempt was on a machine that is lost,
+// the file system still holds its lock: NFS's lease is 90 s, and Lustre evicts after 100 or more. Other ranks, who wait
+// for this one, need half of their time for what comes then.
+std::chrono::duration<double> PatienceForLock(const RunContext& context, bool restarted) {
+  constexpr double kLostMachineKeepsLock = 180;
+  const double of_ranks = context.launch.world_size > 1 ? context.config.ranks.init_timeout_seconds / 2 : 1e9;
+  return std::chrono::duration<double>(restarted ? std::min(kLostMachineKeepsLock, of_ranks) : 0);
+}
 
-// Locks the run directory for this job, and removes the failure reports of an earlier attempt. Where that was on a
-// machine that is lost, the file system still holds its lock for a while.
-void TakeRunDirectory(const report::RunDirectory& files, bool restarted, std::optional<checkpoint::RunLock>& lock) {
+// Locks the run directory for this job, and removes the failure reports of an earlier attempt.
+void TakeRunDirectory(const report::RunDirectory& files, std::chrono::duration<double> patience,
+                      std::optional<checkpoint::RunLock>& lock) {
   report::PrepareRunDirectory(files);
-  const auto deadline = std::chrono::steady_clock::now() + kLostMachineKeepsLock;
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   lock.emplace(files.root, [&, has_said = false](const std::string& why) mutable {
-    const bool waits = restarted && !loop::StopRequested() && std::chrono::steady_clock::now() < deadline;
+    if (loop::StopRequested()) throw Preempted("stopped before the training began");
+    const bool waits = std::chrono::steady_clock::now() < deadline;
     if (waits && !std::exchange(has_said, true)) {
-      report::LogWarning(why + ": waiting up to 3 minutes, in case that machine is lost and its lock lives on");
+      report::LogWarning(why + report::Format(": waiting up to %.0f s", patience.count()) +
+                         ", in case that machine is lost and its lock lives on");
     }
     return waits;
   });
@@ -65,19 +74,21 @@ bool IsSameCommand(const nlohmann::json& start, const RunContext& context) {
 }
 
 // Whether the run in the directory of this config.json may have been begun by an earlier attempt of this job: a
-// scheduler's name of the job tells, else the command, and earlier versions did not write them.
-bool MayBeOfJob(const std::filesystem::path& config_json, const RunContext& context) {
-  const nlohmann::json start = StartIn(config_json), known = weights::PartOf(start, kJobKey);
-  return known.is_null() || (IsNamed(context.launch.job) ? known == context.launch.job : IsSameCommand(start, context));
+// scheduler's name of the job tells, else the command, and earlier versions did not write them. Of jobs without a name,
+// what has ended may be that of an earlier job.
+bool MayBeOfJob(const report::RunDirectory& run, const RunContext& context) {
+  const nlohmann::json start = StartIn(run.config_json), known = weights::PartOf(start, kJobKey);
+  if (known.is_null()) return true;
+  if (IsNamed(context.launch.job)) return known == context.launch.job;
+  return IsSameCommand(start, context) && !std::filesystem::exists(run.result_json);
 }
 
-// Whether an earlier attempt of this job began the run. Of jobs without a name, what has ended may be that of an
-// earlier job.
+// Whether an earlier attempt of this job began the run.
 bool IsOfJob(const report::RunDirectory& run, const RunContext& context) {
-  const std::string& job = context.launch.job;
   const nlohmann::json start = StartIn(run.config_json);
+  const std::string& job = context.launch.job;
   return !job.empty() && weights::PartOf(start, kJobKey) == job && IsSameCommand(start, context) &&
-         (IsNamed(job) || !std::filesystem::exists(run.result_json));
+         MayBeOfJob(run, context);
 }
 
 distributed::RendezvousOptions RendezvousOptionsFor(const RunContext& context) {
@@ -235,9 +246,9 @@ Session::Session(const RunContext& run_context)
   }
   if (training && launch.rank == 0) {
     const report::RunDirectory taken(run_directory);
-    TakeRunDirectory(taken, restarted, lock);
+    TakeRunDirectory(taken, PatienceForLock(context, restarted), lock);
     // An attempt that has ended before it began has left another run there, with which this job does not go on.
-    const bool begins_anew = context.config.run.resume != "auto" && !MayBeOfJob(taken.config_json, context);
+    const bool begins_anew = context.config.run.resume != "auto" && !MayBeOfJob(taken, context);
     restarted = restarted && !begins_anew;
   }
   if (rendezvous) run_directory = rendezvous->ShareFromFirst("run_directory", run_directory);

@@ -166,6 +166,7 @@ class RunCheckpoints {
     try {
       if (other_disk_->Steps().empty()) return;
       const checkpoint::RunLock lock(other_disk_->run_directory());
+      if (!lock.warning().empty()) return;  // without locks, this may be rank 0's directory after all
       SetAside(*other_disk_, step);
     } catch (const StorageError& error) {
       report::LogWarning(error.what());
@@ -283,9 +284,12 @@ StartPoint StartRun(const Session& session, const config::Config& config, const 
   const report::RunDirectory files(session.run_directory);
   if (!lost.empty()) {
     report::LogWarning(lost);
-    std::error_code there_is_none;  // until the next validation, evaluations take the last weights
-    std::filesystem::rename(files.model_best, files.root / "checkpoints" / "aside-model_best.safetensors",
-                            there_is_none);
+    std::error_code error;  // until the next validation, evaluations take the last weights
+    const std::filesystem::path folder = files.root / "checkpoints";
+    std::filesystem::create_directory(folder, error);
+    std::filesystem::rename(files.model_best, folder / "aside-model_best.safetensors", error);
+    const bool remains = error && error != std::errc::no_such_file_or_directory;
+    if (remains) report::LogWarning("cannot move " + files.model_best.string() + " aside: " + error.message());
   }
   if (!start.finished) RequireDisk(files.root, DiskNeedsOf(config, *run.task, run.data.val.has_value()));
   session.control->Enter(control::Phase::kSaving);

@@ -54,7 +54,7 @@ std::optional<std::string> SettingsIn(const std::string& weights) {
 // count for its own data; of other data, --val_split is evaluated, and all of it.
 std::vector<std::string> ValidationNames(const nlohmann::json& saved, const config::Config& config) {
   const auto fraction = saved.find("val_fraction"), data = saved.find("data_dir");
-  if (data == saved.end() || !data->is_string() || config::WasGiven(config, "val_split")) return {};
+  if (data == saved.end() || !data->is_string()) return {};
   std::error_code ignored;
   // Where the run's paths begin; if that is gone, the run was moved with its data, and they begin here.
   fs::path start = TextIn(PartOf(saved, config::kStartKey), "directory");
@@ -65,6 +65,7 @@ std::vector<std::string> ValidationNames(const nlohmann::json& saved, const conf
   };
   if (!is_same(TextIn(saved, "data_dir"), config.data.dir) || !is_same(TextIn(saved, "labels"), config.data.labels))
     return {};
+  if (config::WasGiven(config, "val_split")) return {"data_format"};
   const bool has_fold = saved.contains("val_fold") && saved["val_fold"] != "";
   const bool holds_out = fraction != saved.end() && fraction->is_number() && fraction->get<double>() > 0;
   if (!holds_out && !has_fold) return {"val_split", "data_format"};

@@ -54,6 +54,8 @@ TEST(CommandLine, Spellings) {
   EXPECT_FALSE(Parsed({"--nochannels_last"}).model.channels_last);
   EXPECT_FALSE(Parsed({"--no-channels-last"}).model.channels_last);
   EXPECT_FALSE(Parsed({"--channels_last=false"}).model.channels_last);
+  EXPECT_EQ(Parsed({"--mean=0.5, .5, +5e-1"}).image.mean, std::vector(3, 0.5));
+  EXPECT_EQ(Parsed({"--max_steps=+5"}).batch.max_steps, 5);
   EXPECT_EQ(Parsed({"--data_dir="}).data.dir, "");
   EXPECT_EQ(Parsed({"--data_dir=a=b"}).data.dir, "a=b");
   EXPECT_EQ(Parsed({"--weight_decay", "-1"}).optimizer.weight_decay, -1);

@@ -139,8 +139,8 @@ TEST(LocalAddress, IsOneThatCanBeListenedOn) {
   EXPECT_GE(fd, 0);
   EXPECT_GT(PortOf(fd), 0);
   close(fd);
-  EXPECT_THROW(ListenOn("192.0.2.77", 0), UsageError);  // an address that no machine has
-  EXPECT_THROW(ListenOn("no address", 0), UsageError);
+  EXPECT_THROW(ListenOn("192.0.2.77", 0), PeerLostError);  // an address that no machine has
+  EXPECT_THROW(ListenOn("no address", 0), PeerLostError);
 }
 
 TEST(RunToken, IsTheFlagsOrElseTheEnvironments) {
