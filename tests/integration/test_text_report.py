@@ -54,7 +54,7 @@ def test_training_lines_are_fairseqs(trained):
         epoch_before = point["epoch"]
         assert line["loss"] == as_printed(point["loss"] / math.log(2), 3)
         assert line["clip"] == ("100" if point["grad_norm"] > 1 else "0")
-        assert float(line["ups"]) == pytest.approx(1 / point["step_seconds"], rel=1e-2)
+        assert float(line["ups"]) == pytest.approx(1 / point["step_seconds"], rel=1e-2, abs=0.0051)  # has two decimals
         assert 0 < float(line["bsz"]) <= 4 * 256 / 8
         assert point["padding_tokens"] >= 0 and point["tokens"] + point["padding_tokens"] <= 4 * 256
 
