@@ -1,6 +1,7 @@
 // BMP, by stb_image, which is in this file alone.
 #include <climits>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <opencv2/core.hpp>
 #include <string>
@@ -24,6 +25,8 @@ ImageSize BmpSize(Bytes bytes) {
   if (stbi_info_from_memory(bytes.data(), static_cast<int>(bytes.size()), &width, &height, &channels) == 0) {
     throw DataError(std::string("BMP: ") + stbi_failure_reason());
   }
+  if (height == INT_MIN) throw DataError("BMP: the height is no number of rows");
+  height = std::abs(height);  // negative where rows begin at the top
   // stb_image knows only uncompressed images, and reads zeros beyond the end of a truncated file.
   uint32_t pixels_begin = 0;
   uint16_t bits = 0;

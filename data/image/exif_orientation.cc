@@ -13,7 +13,7 @@ namespace dtrain::data {
 namespace {
 
 constexpr int kLastOrientation = 8, kFirstWithRowsForColumns = 5;
-constexpr uint16_t kOrientationTag = 0x0112, kShort = 3;
+constexpr uint16_t kOrientationTag = 0x0112, kShort = 3, kLong = 4;
 
 // Returns the bytes from `at` on, at most `size` of them; none beyond the end.
 Bytes Part(Bytes bytes, uint64_t at, uint64_t size) {
@@ -41,9 +41,10 @@ int OrientationInTiff(Bytes tiff) {
     const uint64_t at = uint64_t{*directory} + 2 + 12 * entry;
     const std::optional<uint32_t> tag = number(at, 2);
     if (!tag) break;
-    if (*tag != kOrientationTag || number(at + 2, 2) != kShort) continue;
-    const int value = static_cast<int>(number(at + 8, 2).value_or(kUpright));
-    return value >= kUpright && value <= kLastOrientation ? value : kUpright;
+    const auto type = number(at + 2, 2);
+    if (*tag != kOrientationTag || (type != kShort && type != kLong)) continue;
+    const int64_t value = number(at + 8, type == kShort ? 2 : 4).value_or(kUpright);
+    return value >= kUpright && value <= kLastOrientation ? static_cast<int>(value) : kUpright;
   }
   return kUpright;
 }

@@ -5,6 +5,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <cstring>
 #include <opencv2/imgproc.hpp>
@@ -32,6 +33,10 @@ cv::Mat Scaled(const cv::Mat& image, double scale) {
   const auto scaled = [scale](int pixels) { return std::max(1, static_cast<int>(pixels * scale)); };
   const cv::Size size(scaled(image.cols), scaled(image.rows));
   RequireResizable(image, size.width, size.height);
+  if (std::max(image.cols, image.rows) >= SHRT_MAX) {  // what OpenCV's warpAffine takes
+    throw DataError("an image of " + std::to_string(image.cols) + "×" + std::to_string(image.rows) +
+                    " pixels is too long to be scaled (--native_scale)");
+  }
   const cv::Matx23d map(scale, 0, 0, 0, scale, 0);
   cv::Mat result;
   cv::warpAffine(image, result, map, size, cv::INTER_LINEAR, cv::BORDER_CONSTANT, cv::Scalar(127, 127, 127));

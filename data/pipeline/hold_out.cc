@@ -44,20 +44,25 @@ HeldOut HoldOut(const RecordSource& whole, const HoldOutOptions& options) {
   HeldOut parts;
   std::vector<std::vector<int64_t>> groups = GroupsOf(whole, options);
   std::ranges::stable_sort(groups, {}, [&whole](const auto& group) { return whole.Label(group.front()); });
-  std::vector<int64_t> sizes(static_cast<size_t>(options.folds));
+  // Of each fold the samples of this class, and of all.
+  std::vector<std::pair<int64_t, int64_t>> sizes(static_cast<size_t>(options.folds));
   size_t visited = 0;
   for (size_t i = 0; i < groups.size(); ++i) {
     const std::vector<int64_t>& group = groups[i];
+    const auto size = static_cast<int64_t>(group.size());
+    const bool first_of_class = i == 0 || whole.Label(groups[i - 1].front()) != whole.Label(group.front());
     bool held_out = false;
     if (options.folds > 0) {
+      for (auto& [of_class, of_all] : sizes) of_class = first_of_class ? 0 : of_class;
       const auto smallest = std::ranges::min_element(sizes);
-      *smallest += static_cast<int64_t>(group.size());
+      smallest->first += size;
+      smallest->second += size;
       held_out = smallest - sizes.begin() == options.fold - 1;
     } else {
       visited += group.size();
       const auto due = std::lround(options.fraction * static_cast<double>(visited));
-      const bool first_of_class = i == 0 || whole.Label(groups[i - 1].front()) != whole.Label(group.front());
-      held_out = !first_of_class && static_cast<int64_t>(parts.val.size()) < due;
+      // A group larger than twice what is due would make most of the part.
+      held_out = !first_of_class && static_cast<int64_t>(parts.val.size()) + (size + 1) / 2 <= due;
     }
     std::vector<int64_t>& part = held_out ? parts.val : parts.train;
     part.insert(part.end(), group.begin(), group.end());

@@ -182,6 +182,11 @@ class SentenceRowDecoder : public SampleDecoder {
 };
 
 SentenceRows EncodedRows(const SentenceFiles& files, const SentenceOptions& options) {
+  const bool has_columns = files.layout == SentenceLayout::kTable && !options.target.of_words;
+  if (!options.group_column.empty() && !has_columns) {
+    throw DataError("--group_column=" + options.group_column + ": " + files.path + " has no columns of groups",
+                    "a table of texts (.tsv, .csv, .jsonl) has; or make the validation split by hand");
+  }
   const auto tokenizer = FindSentenceTokenizer(options.tokenizer_paths);
   const auto read = options.target.of_words                  ? &ReadWords
                     : files.layout == SentenceLayout::kTable ? &ReadTable

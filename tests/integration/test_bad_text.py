@@ -134,6 +134,13 @@ def reviews(module_dir):
     return folder
 
 
+def test_words_have_no_columns_of_groups(reviews, tmp_path):
+    write_roberta_tokenizer(tmp_path)
+    (tmp_path / "train.conll").write_text("the O\ncat B-X\n\n" * 9, encoding="utf-8")
+    flags = ("--model=roberta_tiny", "--task=token_classification", "--tokens_per_sample=16", "--optimizer=adam", f"--data_dir={tmp_path}")
+    assert "has no columns of groups" in run(*flags, "--val_fraction=0.2", "--group_column=doc", "--dry_run", check=3).stderr
+
+
 def test_the_tokenizer_may_lie_beside_the_configuration(reviews, tmp_path):
     for folder in ("data", "model"):
         (tmp_path / folder).mkdir()

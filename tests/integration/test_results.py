@@ -85,6 +85,7 @@ def test_groups_and_folds(photos, tmp_path):
     assert len(whole) == 48
     flags = (*FLAGS, f"--data_dir={photos}", "--train_split=.", "--dry_run")
     run(*flags, "--val_fraction=0.2", "--group_pattern=(", check=2)
+    assert "matches no image" in run(*flags, "--val_fraction=0.2", "--group_pattern=patient", check=2).stderr
 
 
 def test_cross_validation_predicts_each_sample_once(photos, tmp_path):

@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -36,6 +37,8 @@ bool IsOwnWork(Phase phase) {
 report::Failure Lost(const std::string& message) {
   return {.code = ExitCode::kPeerLost, .message = message, .hint = ""};
 }
+
+constexpr int64_t kMostMovesOfOwnWork = 1 << 20;  // between two points
 
 constexpr int kNobody = -1;  // the rank of the root cause if it is unknown or this rank only reports it
 
@@ -96,6 +99,8 @@ void ControlPlane::Enter(Phase phase) {
   // Not counted, because only rank 0 enters them at times: it may be the only one to save, and after a save before the
   // first step it goes back to kStarting. It is not ahead of the others by that.
   if (phase != Phase::kSaving && phase != Phase::kStarting) ++moves_;
+  // Who waits there is ahead of all whose own work, which may be of more shards, goes on.
+  if (phase == Phase::kExchange) moves_ = std::max(moves_.load(), kMostMovesOfOwnWork);
   phase_ = phase;
 }
 

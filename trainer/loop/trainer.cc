@@ -115,6 +115,7 @@ bool Trainer::EvaluationWasMissed() const {
 }
 
 void Trainer::SaveAndStop() {
+  StopsAreOrderly();  // also in the evaluation that a resumed run begins with
   Save();
   saving_.Finish();
   profiler_.Finish();

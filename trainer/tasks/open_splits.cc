@@ -49,6 +49,7 @@ std::string NameForPeople(const std::string& split, const config::DataConfig& da
 std::vector<std::string> GroupsOf(DataSplit& train, const config::DataConfig& data) {
   if (data.group_pattern.empty()) return std::move(train.groups);
   std::vector<std::string> groups;
+  int64_t with_group = 0;
   try {
     const std::regex pattern(data.group_pattern);
     for (int64_t i = 0; i < train.source->size(); ++i) {
@@ -56,9 +57,14 @@ std::vector<std::string> GroupsOf(DataSplit& train, const config::DataConfig& da
       if (place.offset)
         throw UsageError("--group_pattern is for image files: these are records in files", "leave it out");
       const std::filesystem::path file = place.file;
-      const std::string name = (file.parent_path().filename() / file.filename()).string();
+      std::string name = (file.parent_path().filename() / file.filename()).string();
       std::smatch found;
-      const bool has_group = std::regex_search(name, found, pattern);
+      bool has_group = std::regex_search(name, found, pattern);
+      if (!has_group) {  // the group may be a folder within that of the class
+        name = file.lexically_relative(data.dir).string();
+        has_group = std::regex_search(name, found, pattern);
+      }
+      with_group += has_group ? 1 : 0;
       const std::string twins = train.groups.empty() ? "" : train.groups[static_cast<size_t>(i)];
       groups.push_back(!has_group ? twins : found.size() > 1 ? found.str(1) : found.str(0));
     }
@@ -66,6 +72,13 @@ std::vector<std::string> GroupsOf(DataSplit& train, const config::DataConfig& da
     throw UsageError("--group_pattern=" + data.group_pattern + " is no regular expression: " + error.what(),
                      "write one in ECMAScript's syntax, as in '(patient[0-9]+)'");
   }
+  const int64_t without = train.source->size() - with_group;
+  const std::string what = "--group_pattern=" + data.group_pattern + " matches ";
+  if (with_group == 0) {
+    throw UsageError(what + "no image, such as " + train.source->Place(0).file,
+                     "it is looked for in CLASS/FILE, and in the path below --data_dir");
+  }
+  if (without > 0) report::LogWarning(what + "not " + CountOf(without, "image") + ", each a group by itself");
   return groups;
 }
 

@@ -90,6 +90,10 @@ TEST(DecodeImage, PnmAndBmp) {
   for (size_t length = 0; length < bytes.size(); ++length) {
     EXPECT_THROW(DecodeImage(std::span(bytes).first(length)), DataError) << length;
   }
+  std::vector<uint8_t> from_the_top = bytes;  // a height of -2
+  std::fill_n(from_the_top.begin() + 22, 4, 0xff);
+  from_the_top[22] = 0xfe;
+  EXPECT_EQ(DecodeImage(from_the_top).at<cv::Vec3b>(0, 0), cv::Vec3b(1, 2, 3));
 }
 
 TEST(DecodeImage, ABmpOfMoreThan2GiBIsRefused) {

@@ -24,6 +24,8 @@ TEST(ExifOrientation, IsWrittenAndReadInBothByteOrders) {
     EXPECT_EQ(ExifOrientation(JpegWith(orientation)), orientation);
   EXPECT_EQ(JpegWith(1).size(), EncodeJpeg(TestPicture(64, 48)).size());
   EXPECT_EQ(ExifOrientation(EncodeJpeg(TestPicture(64, 48))), 1);
+  const std::vector<uint8_t> of_four_bytes = {'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 4, 0, 1, 0, 0, 0, 6, 0, 0, 0};
+  EXPECT_EQ(OrientationInExif(of_four_bytes), 6);
 }
 
 TEST(ExifOrientation, DamagedDataIsUprightAndNeverReadBeyond) {

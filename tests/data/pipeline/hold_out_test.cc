@@ -65,6 +65,26 @@ TEST(HoldOut, EveryClassGivesItsShareAndEachRecordIsInOnePart) {
   }
 }
 
+TEST(HoldOut, ALargeGroupNeitherFillsThePartNorAFold) {
+  std::vector<int64_t> labels(400, 0);  // of one group; then four classes of 20 groups of 20
+  std::vector<std::string> groups(400, "large");
+  for (int64_t i = 0; i < 1600; ++i) {
+    labels.push_back(i / 400);
+    groups.push_back(std::to_string(i / 20));
+  }
+  const Labelled source(labels);
+  for (int64_t seed = 0; seed < 5; ++seed) {
+    const HeldOut part = HoldOut(source, {.fraction = 0.1, .seed = seed, .groups = groups});
+    EXPECT_NEAR(static_cast<double>(part.val.size()), 200, 20) << seed;
+    EXPECT_EQ(CountByClass(source, part.val).size(), 4U) << seed;
+    for (int64_t fold = 1; fold <= 5; ++fold) {
+      const HeldOut parts = HoldOut(source, {.seed = seed, .fold = fold, .folds = 5, .groups = groups});
+      auto val = CountByClass(source, parts.val);
+      for (int64_t label = 1; label < 4; ++label) EXPECT_EQ(val[label], 80) << seed << fold;
+    }
+  }
+}
+
 TEST(HoldOut, WhatHasNoClassesIsOneClass) {
   const Labelled source(std::vector<int64_t>(30, -1));
   EXPECT_EQ(HoldOut(source, {.fraction = 0.1, .seed = 0}).val.size(), 3U);

@@ -56,6 +56,14 @@ TEST(ControlPlane, ALoneRankCountsForItselfAndStopsWhenAsked) {
 // ---- Stopping --------------------
 
 // Each rank passes points at its own pace, and rank 2 is asked to stop on the way.
+TEST(ControlPlane, WhoWaitsInTheExchangeIsAheadOfWhoeverHasMoreShards) {
+  ControlPlane waits([] { return false; }), works([] { return false; });
+  waits.Enter(Phase::kForward);
+  waits.Enter(Phase::kExchange);
+  for (int shard = 0; shard < 3; ++shard) works.Enter(Phase::kForward);
+  EXPECT_TRUE(works.position().IsBehind(waits.position()));
+}
+
 TEST(ControlPlane, AllStopAtTheSamePoint) {
   for (int round = 0; round < 5; ++round) {
     constexpr int kWorld = 4;
