@@ -316,3 +316,16 @@ def test_what_does_not_fit_is_refused(work, tmp_path, name):
     assert "predicts no labels" in run(*flags, f"--output={tmp_path / 'out.csv'}", check=2).stderr
     (tmp_path / "folder" / name).write_text(content, encoding="utf-8")
     assert sentence in run(*flags, f"--features={tmp_path / 'out.npy'}", check=2).stderr
+
+
+def test_a_limited_validation_of_a_large_set_ranks_all_that_it_takes(tmp_path):
+    """Only the first 8,184 of these vectors have places. If all second texts are one, the loss is the logarithm of their number."""
+    tokenizer, weights = new_wordpiece(tmp_path, WORDS), tmp_path / "weights"
+    wide = SMALL | {"hidden_size": 512, "num_hidden_layers": 1}
+    transformers.BertModel(transformers.BertConfig(**wide, max_position_embeddings=LENGTH)).save_pretrained(weights)
+    tokenizer.save_pretrained(weights)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "val.tsv").write_text("anchor\tpositive\n" + "good film\tlong story\n" * 40_000, encoding="utf-8")
+    said = run("--mode=eval", *DATA, f"--init_weights={weights}", f"--data_dir={tmp_path / 'data'}", "--batch_size=8", "--limit_val_steps=4",
+               f"--output={tmp_path / 'eval'}")
+    assert json.loads((tmp_path / "eval" / "result.json").read_text(encoding="utf-8"))["val_loss"] == pytest.approx(numpy.log(32), rel=1e-3), said

@@ -87,6 +87,20 @@ at::Tensor SumOverShards(const at::Tensor& rows, const config::BatchSizes& sizes
   return sum.Sum();
 }
 
+// Returns the numbers of the samples that --limit_val_steps takes, in their order, among which they have their places
+// (tasks::SamplePlaces): a large split has places for its first ones alone. Undefined if all are evaluated.
+at::Tensor SamplesOfLimited(const tasks::SplitBatches& batches, const tasks::DataSplit& split) {
+  if (batches.EvaluatedSamples() == split.source->size()) return {};
+  std::vector<int64_t> samples;
+  for (int64_t shard = 0; shard < batches.sizes().shards; ++shard) {
+    for (const auto& batch : batches.EvaluationBatches(shard)) {
+      for (const data::SampleRef& sample : batch) samples.push_back(sample.index);
+    }
+  }
+  std::ranges::sort(samples);
+  return at::tensor(samples, at::kLong);
+}
+
 }  // namespace
 
 void RequireBestMetric(const std::string& best_metric, tasks::Task& task) {
@@ -143,18 +157,24 @@ std::optional<report::ValPoint> Evaluate(tasks::Task& task, const tasks::DataSpl
   };
   BatchFeed feed(split, task, config, provider, data::BadRecordPolicy::kLeaveOut, /*first_batch=*/0, quarantine);
   task.BeginEvaluation(split);
+  at::Tensor chosen = SamplesOfLimited(*all_batches, split);
+  if (chosen.defined()) chosen = chosen.to(task.device());
   // For each shard, the task's sums, followed by the numbers of records that were evaluated and left out.
   const int64_t num_sums = task.num_evaluation_sums();
   const auto on_device = at::TensorOptions(at::kDouble).device(task.device());
   const at::Tensor sums_of_shards = at::zeros({shards.count(), num_sums + 2}, on_device);
   int64_t taken = 0, left_out = 0;
   for (int64_t round = 0; round < rounds; ++round) {
-    const auto batch = feed.Next();
+    auto batch = feed.Next();
     if (batch) {
       taken += batch->size();
       left_out += static_cast<int64_t>(batches[static_cast<size_t>(batch->number)].samples.size()) - batch->size();
     }
     if (batch && batch->size() > 0) {
+      if (chosen.defined() && batch->tensors.contains(tasks::kPlaces)) {
+        at::Tensor& places = batch->tensors[tasks::kPlaces];
+        places = at::searchsorted(chosen, places);
+      }
       task.AddEvaluationSums(*batch, sums_of_shards[batch->part.shard - shards.first].slice(0, 0, num_sums));
     }
     if (control.StopsHere(steps_done)) return std::nullopt;
