@@ -157,7 +157,8 @@ std::optional<report::ValPoint> Evaluate(tasks::Task& task, const tasks::DataSpl
   };
   BatchFeed feed(split, task, config, provider, data::BadRecordPolicy::kLeaveOut, /*first_batch=*/0, quarantine);
   task.BeginEvaluation(split);
-  at::Tensor chosen = SamplesOfLimited(*all_batches, split);
+  at::Tensor chosen;
+  if (config.run.limit_val_steps > 0) chosen = SamplesOfLimited(*all_batches, split);
   if (chosen.defined()) chosen = chosen.to(task.device());
   // For each shard, the task's sums, followed by the numbers of records that were evaluated and left out.
   const int64_t num_sums = task.num_evaluation_sums();
