@@ -74,23 +74,44 @@ size_t DecisiveMetric(const std::string& best_metric, const tasks::Task& task, c
   throw UsageError("--best_metric=" + wanted + " is no metric of this task", "give " + names + ", or auto");
 }
 
-// Returns the sum of the rows, of which each shard of this rank has one, over all ranks.
-at::Tensor SumOverShards(const at::Tensor& rows, const config::BatchSizes& sizes,
-                         distributed::Communicator& communicator) {
-  if (!sizes.elastic) {
-    at::Tensor sum = rows[0];
-    communicator.Sum(sum);
-    return sum;
+// The sums of an evaluation over the shards of this rank and then over all ranks. Of a task with places for all samples
+// they are large, so that there is no vector for each shard.
+class SumOverShards {
+ public:
+  SumOverShards(const config::BatchSizes& sizes, int64_t sums, const at::TensorOptions& options,
+                distributed::Communicator& communicator)
+      : communicator_(communicator),
+        shards_(config::DivisionOf(sizes.shards, communicator.rank(), communicator.world_size())),
+        next_shard_(shards_.first),
+        current_(at::zeros({sums}, options)) {
+    if (sizes.elastic) tree_.emplace(sizes.shards, sums, options, communicator);
   }
-  distributed::ShardSum sum(sizes.shards, rows.size(1), rows.options(), communicator);
-  for (const at::Tensor& row : rows.unbind()) sum.Next().copy_(row);
-  return sum.Sum();
-}
+
+  // Returns the sums of one of this rank's shards, which are asked for in their order.
+  const at::Tensor& Of(int64_t shard) {
+    for (; tree_ && next_shard_ <= shard; ++next_shard_) current_ = tree_->Next().zero_();
+    return current_;
+  }
+  // A collective. Returns the sum over all shards, to which those of this rank have added `counts` at their end.
+  at::Tensor Total(at::ArrayRef<double> counts) {
+    const at::Tensor& last = Of(shards_.end - 1);
+    if (shards_.count() > 0) last.slice(0, -static_cast<int64_t>(counts.size())).copy_(at::tensor(counts));
+    if (tree_) return tree_->Sum();
+    communicator_.Sum(current_);
+    return current_;
+  }
+
+ private:
+  distributed::Communicator& communicator_;
+  const config::ShardRange shards_;
+  int64_t next_shard_;
+  std::optional<distributed::ShardSum> tree_;  // of an elastic run
+  at::Tensor current_;
+};
 
 // Returns the numbers of the samples that --limit_val_steps takes, in their order, among which they have their places
-// (tasks::SamplePlaces): a large split has places for its first ones alone. Undefined if all are evaluated.
-at::Tensor SamplesOfLimited(const tasks::SplitBatches& batches, const tasks::DataSplit& split) {
-  if (batches.EvaluatedSamples() == split.source->size()) return {};
+// (tasks::SamplePlaces): a large split has places for its first ones alone.
+at::Tensor SamplesOfLimited(const tasks::SplitBatches& batches) {
   std::vector<int64_t> samples;
   for (int64_t shard = 0; shard < batches.sizes().shards; ++shard) {
     for (const auto& batch : batches.EvaluationBatches(shard)) {
@@ -157,13 +178,10 @@ std::optional<report::ValPoint> Evaluate(tasks::Task& task, const tasks::DataSpl
   };
   BatchFeed feed(split, task, config, provider, data::BadRecordPolicy::kLeaveOut, /*first_batch=*/0, quarantine);
   task.BeginEvaluation(split);
-  at::Tensor chosen;
-  if (config.run.limit_val_steps > 0) chosen = SamplesOfLimited(*all_batches, split);
-  if (chosen.defined()) chosen = chosen.to(task.device());
-  // For each shard, the task's sums, followed by the numbers of records that were evaluated and left out.
+  at::Tensor chosen;  // of a limited evaluation of a task that has places
+  // The task's sums, followed by the numbers of records that were evaluated and left out.
   const int64_t num_sums = task.num_evaluation_sums();
-  const auto on_device = at::TensorOptions(at::kDouble).device(task.device());
-  const at::Tensor sums_of_shards = at::zeros({shards.count(), num_sums + 2}, on_device);
+  SumOverShards sums_of_shards(sizes, num_sums + 2, at::TensorOptions(at::kDouble).device(task.device()), communicator);
   int64_t taken = 0, left_out = 0;
   for (int64_t round = 0; round < rounds; ++round) {
     auto batch = feed.Next();
@@ -172,23 +190,20 @@ std::optional<report::ValPoint> Evaluate(tasks::Task& task, const tasks::DataSpl
       left_out += static_cast<int64_t>(batches[static_cast<size_t>(batch->number)].samples.size()) - batch->size();
     }
     if (batch && batch->size() > 0) {
-      if (chosen.defined() && batch->tensors.contains(tasks::kPlaces)) {
+      if (config.run.limit_val_steps > 0 && batch->tensors.contains(tasks::kPlaces)) {
+        if (!chosen.defined()) chosen = SamplesOfLimited(*all_batches).to(task.device());
         at::Tensor& places = batch->tensors[tasks::kPlaces];
         places = at::searchsorted(chosen, places);
       }
-      task.AddEvaluationSums(*batch, sums_of_shards[batch->part.shard - shards.first].slice(0, 0, num_sums));
+      task.AddEvaluationSums(*batch, sums_of_shards.Of(batch->part.shard).slice(0, 0, num_sums));
     }
     if (control.StopsHere(steps_done)) return std::nullopt;
     if (progress) progress(round + 1, rounds);
     control.Enter(control::Phase::kEvaluation);
   }
   control.Enter(control::Phase::kExchange);
-  if (shards.count() > 0) {
-    sums_of_shards[0][num_sums] = static_cast<double>(taken);
-    sums_of_shards[0][num_sums + 1] = static_cast<double>(left_out);
-  }
   // The only line that waits for the device.
-  const at::Tensor all_sums = SumOverShards(sums_of_shards, sizes, communicator).cpu();
+  const at::Tensor all_sums = sums_of_shards.Total({static_cast<double>(taken), static_cast<double>(left_out)}).cpu();
   const at::Tensor sums = all_sums.slice(0, 0, num_sums);
   const auto count = [&all_sums](int64_t sum) { return std::llround(all_sums[sum].item<double>()); };
   if (count(num_sums) == 0) {
