@@ -13,6 +13,7 @@
 
 #include "data/error.h"
 #include "data/formats/protobuf.h"
+#include "data/shown.h"
 #include "data/storage.h"
 #include "data/text/tokenizer_json.h"
 #include "data/text/utf8.h"
@@ -173,6 +174,10 @@ struct WhiteSpace {
   bool mask_takes = true;   // spaces in front of <mask> belong to it
 };
 
+// What is looked for in texts as it is, if it has an id.
+constexpr std::string_view kAddedTokens[] = {"<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED", "<s>",
+                                             "<pad>",      "</s>",        "<unk>",        kMaskSymbol};
+
 class SentencePieceTokenizer : public Tokenizer {
  public:
   SentencePieceTokenizer(const Numbering& numbering, std::unique_ptr<sentencepiece::SentencePieceProcessor> processor,
@@ -280,10 +285,10 @@ SentencePieceTokenizer::SentencePieceTokenizer(const Numbering& numbering,
   tokens_.emplace_back(kMaskSymbol);
   for (size_t id = 0; id < tokens_.size(); ++id) ids_[tokens_[id]] = static_cast<int32_t>(id);
   std::vector<AddedToken> added;
-  for (const char* name : {"<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED", "<s>", "<pad>", "</s>", "<unk>", kMaskSymbol}) {
+  for (const std::string_view name : kAddedTokens) {
     const auto found = ids_.find(name);
     if (found == ids_.end()) continue;
-    added.push_back({.content = name,
+    added.push_back({.content = std::string(name),
                      .id = found->second,
                      .takes_spaces_before = found->first == kMaskSymbol && white_space.mask_takes});
   }
@@ -386,9 +391,13 @@ std::unique_ptr<const Tokenizer> UnigramOf(const json& tokenizer, const std::str
   if (white_space.keeps_last && made->IdOf(kMark) < 0)
     RefuseTokenizer("it keeps a last space, of which it has no piece");
   for (const json& added : MemberOf(tokenizer, "added_tokens")) {
-    const json& id = MemberOf(added, "id");
-    RequireSame(MemberOf(added, "content"), id.is_number_unsigned() ? id.get<int64_t>() : -1,
+    const json &id = MemberOf(added, "id"), &content = MemberOf(added, "content");
+    RequireSame(content, id.is_number_unsigned() ? id.get<int64_t>() : -1,
                 [&](std::string_view text) { return made->IdOf(text); });
+    const auto& token = content.get_ref<const std::string&>();
+    if (std::ranges::find(kAddedTokens, token) == std::end(kAddedTokens)) {
+      RefuseTokenizer("it has '" + Shown(token, 40) + "' among its added_tokens, which would be looked for in texts");
+    }
   }
   const CheckedFormat rows = FormatOf(tokenizer, made->special());
   if (!rows.problem.empty() || !(rows.format == made->format())) {

@@ -284,6 +284,19 @@ WordPieceTokenizer::WordPieceTokenizer(WordPieceOptions options)
 
 std::unique_ptr<TextEncoder> WordPieceTokenizer::MakeEncoder() const { return std::make_unique<Encoder>(*this); }
 
+// Whether transformers takes a tokenizer.json as it is, and these settings change nothing.
+bool TakesFileAlone(const json& settings) {
+  const json& kind = MemberOf(settings, "tokenizer_class");
+  return kind == "PreTrainedTokenizerFast" || kind == "TokenizersBackend";
+}
+
+// Whether transformers gives the model types of tokens: always, unless it is told otherwise.
+bool TakesTypes(const json& settings) {
+  const json &inputs = MemberOf(settings, "model_input_names"), &kind = MemberOf(settings, "tokenizer_class");
+  if (inputs.is_array()) return std::ranges::find(inputs, "token_type_ids") != inputs.end();
+  return kind != "DistilBertTokenizer" && kind != "DistilBertTokenizerFast";
+}
+
 // Completes a WordPiece tokenizer, whose vocabulary and format are known, by the settings of its folder.
 void ApplySettings(const json& settings, WordPieceOptions& options) {
   const auto is_set = [&settings](const char* name, bool otherwise) {
@@ -322,8 +335,9 @@ std::unique_ptr<const Tokenizer> WordPieceOf(const json& tokenizer, const std::s
   options.strips_accents = MemberOf(normalizer, "strip_accents").is_null() ? options.lowers : is_set("strip_accents");
   const IdOf id_of = IdsOf(options.tokens);
   const json settings = SettingsIn(folder, kBertSettings, id_of);
-  ApplySettings(settings, options);
+  if (!TakesFileAlone(settings)) ApplySettings(settings, options);
   options.format = FormatOf(tokenizer, SpecialTokensOf(settings, id_of));
+  options.format.format.has_types &= TakesTypes(settings);
   return std::make_unique<WordPieceTokenizer>(std::move(options));
 }
 
@@ -335,7 +349,7 @@ std::unique_ptr<const Tokenizer> OpenVocabTxt(const std::vector<std::string>& co
   const json settings = SettingsIn(folder, kBertSettings, id_of);
   ApplySettings(settings, options);
   const SpecialTokens special = SpecialTokensOf(settings, id_of);
-  options.format.format = {.special = special, .ends_between = 1, .has_types = true};
+  options.format.format = {.special = special, .ends_between = 1, .has_types = TakesTypes(settings)};
   if (const json& unknown = MemberOf(settings, "unk_token"); unknown.is_string()) options.unknown = unknown;
   for (const auto& [id, token] : MemberOf(settings, "added_tokens_decoder").items()) {
     AddToken(token, WholeNumber(id).value_or(-1), options.added);

@@ -70,6 +70,7 @@ def test_a_classifier_of_others_begins_anew(table, few_images, tmp_path):
     for task, outputs in (("image_multilabel", 3), ("image_regression", 2)):
         said = run(*flags_of(task, table, "--max_steps=1"), f"--init_weights={tmp_path / 'classes'}", f"--run_dir={tmp_path / task}").stderr
         assert f"the given weights have 4 classes, but this run has {outputs}" in said
+        assert load_json(tmp_path / task / "config.json")["start"]["best_metric"] == {"image_multilabel": "map", "image_regression": "r2"}[task]
     # Numbers whose scale is another go on from the weights: what these predict in the labels' unit has not changed.
     changed = table.with_name("changed.csv")
     rows = list(csv.reader(table.open(encoding="utf-8")))

@@ -189,10 +189,14 @@ def test_pairs_have_token_types(bert, tmp_path):
     targets = torch.tensor([sorted(LABELS).index(row["label"]) for row in rows])
     assert_exact_steps("bert, pairs, ten steps", PEER, tmp_path / "run", lambda numbers: fine_tuned(
         class_of("bert", "ForSequenceClassification").from_pretrained(weights).to(numbers), inputs, targets))
-    run("--mode=predict", f"--init_weights={weights}", f"--input={tmp_path / 'data' / 'train.tsv'}", f"--output={tmp_path / 'out.jsonl'}")
-    likely = logits_of(class_of("bert", "ForSequenceClassification").from_pretrained(weights), inputs).softmax(1)
-    found = torch.tensor([list(row["probabilities"].values()) for row in load_lines(tmp_path / "out.jsonl")])
-    assert_logits(found, likely, "bert, probabilities of pairs", PEER, "1e-5", "a probability")
+    untyped = shutil.copytree(weights, tmp_path / "untyped")
+    settings = json.loads((untyped / "tokenizer_config.json").read_text(encoding="utf-8")) | {"model_input_names": ["input_ids", "attention_mask"]}
+    (untyped / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
+    for folder, given, pairs in ((weights, inputs, "pairs"), (untyped, {name: inputs[name] for name in settings["model_input_names"]}, "pairs without types")):
+        run("--mode=predict", f"--init_weights={folder}", f"--input={tmp_path / 'data' / 'train.tsv'}", f"--output={tmp_path / 'out.jsonl'}")
+        likely = logits_of(class_of("bert", "ForSequenceClassification").from_pretrained(weights), given).softmax(1)
+        found = torch.tensor([list(row["probabilities"].values()) for row in load_lines(tmp_path / "out.jsonl")])
+        assert_logits(found, likely, f"bert, probabilities of {pairs}", PEER, "1e-5", "a probability")
     for weights in (tmp_path / "run", tmp_path / "run" / "model.safetensors"):
         run(*TRAINED, f"--init_weights={weights}", f"--data_dir={tmp_path / 'data'}", "--val_fraction=0", "--dry_run")
 

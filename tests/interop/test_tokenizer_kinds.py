@@ -80,7 +80,7 @@ def wordpiece(tmp_path_factory):
 
 @pytest.mark.parametrize("settings", [{"do_lower_case": True}, {"do_lower_case": False}, {"do_lower_case": True, "strip_accents": False, "tokenize_chinese_chars": False}])
 def test_wordpiece(wordpiece, tmp_path, settings):
-    from transformers import AddedToken, BertTokenizerFast
+    from transformers import AddedToken, AutoTokenizer, BertTokenizerFast
     (tmp_path / "vocab.txt").write_bytes((wordpiece / "vocab.txt").read_bytes())
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings), encoding="utf-8")
     theirs = BertTokenizerFast.from_pretrained(tmp_path)
@@ -88,6 +88,9 @@ def test_wordpiece(wordpiece, tmp_path, settings):
     theirs.save_pretrained(tmp_path / "saved")
     (tmp_path / "saved/vocab.txt").unlink(missing_ok=True)  # transformers 4 writes it, too
     compare(tmp_path / "saved", theirs, f"BERT's WordPiece, tokenizer.json, {settings}", TEXTS[:1000])
+    of_any_kind = {"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": not settings["do_lower_case"]}  # which changes nothing there
+    (tmp_path / "saved/tokenizer_config.json").write_text(json.dumps(of_any_kind), encoding="utf-8")
+    compare(tmp_path / "saved", AutoTokenizer.from_pretrained(tmp_path / "saved"), f"a WordPiece of no known program, {settings}", TEXTS[:1000])
     (tmp_path / "of 4").mkdir()  # as transformers 4 leaves it
     (tmp_path / "of 4/vocab.txt").write_bytes((wordpiece / "vocab.txt").read_bytes())
     special = {theirs.convert_tokens_to_ids(token): {"content": token, "normalized": False} for token in theirs.all_special_tokens}
@@ -136,6 +139,10 @@ def test_sentencepiece(pieces, tmp_path, kind):
     fast.add_tokens(["zqx"])
     fast.save_pretrained(tmp_path / "added")
     assert "but the vocabulary lacks it" in run("encode", f"--tokenizer={tmp_path / 'added'}", program=DATA, text='"a"', check=3).stderr
+    of_its_own = transformers.AutoTokenizer.from_pretrained(tmp_path / "saved")
+    of_its_own.add_tokens(["a"])  # which is a piece already
+    of_its_own.save_pretrained(tmp_path / "own")
+    assert "'a' among its added_tokens" in run("encode", f"--tokenizer={tmp_path / 'own'}", program=DATA, text='"a"', check=3).stderr
     (tmp_path / "lines.txt").write_text("\n".join(LINES[:9]) + "\n", encoding="utf-8")
     run("tokenize", f"--tokenizer={tmp_path}", f"--input={tmp_path / 'lines.txt'}", f"--output={tmp_path / 'data/train'}", program=DATA)
     assert encode(["the film"], f"--tokenizer={tmp_path / 'data'}") == encode(["the film"], f"--tokenizer={tmp_path}"), "the files that are kept say whose it is"

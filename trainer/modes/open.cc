@@ -61,6 +61,8 @@ void MakeTask(const config::Config& config, at::Device device, Opened& opened) {
                        : kind.MakeInferenceTask(config, opened.weights, opened.data, device);
   loop::RequireBestMetric(config.run.best_metric, *opened.task);
   if (!trains) return;
+  // Which of its metrics can be told depends on the set.
+  if (opened.data.val) opened.task->BeginEvaluation(*opened.data.val);
   opened.judgement = loop::JudgementOf(config, *opened.task, opened.data);
   const std::vector<double> weights = tasks::ClassWeights(config.optimizer.class_weights, opened.data);
   if (!weights.empty()) opened.task->UseClassWeights(at::tensor(weights, at::kFloat).to(device));
