@@ -147,7 +147,8 @@ SentenceFiles RequireSentenceFiles(const std::string& data_dir, const std::strin
   if (!IsFolder(data_dir)) throw DataError("there is no folder " + data_dir);
   throw DataError("there is no '" + split + "' split in " + data_dir + ": looked for the names " +
                       Joined(SentenceSplitNames(split)),
-                  "a split is a table NAME.tsv, NAME.csv or NAME.jsonl, columns of words NAME.conll, folders of texts "
+                  "a split is a table NAME.tsv, NAME.csv or NAME.jsonl (a Parquet file is to be written as one), "
+                  "columns of words NAME.conll, folders of texts "
                   "NAME/CLASS/*.txt, or fairseq's input0/NAME.bin and .idx");
 }
 

@@ -245,6 +245,13 @@ def test_bad_input_is_said_in_one_sentence(work, tmp_path, name):
     assert "terminate called" not in outcome.stderr
 
 
+def test_columns_mean_sentences_where_there_are_none(work, tmp_path):
+    (tmp_path / "train.parquet").touch()
+    refused = run(*TRAINED, f"--init_weights={work.pretrained}", f"--data_dir={tmp_path}", "--label_column=stars", f"--run_dir={tmp_path / 'run'}",
+                  check=3).stderr
+    assert "there is no 'train' split" in refused and "Parquet" in refused and "masked_lm" not in refused
+
+
 def test_weights_of_images_for_text_and_the_reverse_are_named(work, tmp_path):
     torch.save(torchvision.models.resnet18().state_dict(), tmp_path / "images.pth")
     outcome = run(*TRAINED, f"--init_weights={tmp_path / 'images.pth'}", f"--data_dir={work.classes}",

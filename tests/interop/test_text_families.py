@@ -214,6 +214,10 @@ def test_labels_are_those_of_the_classifier(bert, tmp_path):
                    check=check).stderr
 
     names = list(config["id2label"].values())
+    for architectures in (["BertForSequenceClassification"], ["BertModel"], None):
+        predicted({"architectures": architectures})
+        probabilities = load_lines(tmp_path / "out.jsonl")[0]["probabilities"]
+        assert list(probabilities) == names and sum(probabilities.values()) > 1.2, "a sigmoid of each"
     for labels in (names[:-1], [*names, "one more"]):
         said = predicted({"id2label": dict(enumerate(labels))}, check=2)
         assert f"has {len(labels)} labels (id2label, num_labels), but the classifier has {len(names)}" in said

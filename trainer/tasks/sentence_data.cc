@@ -30,11 +30,12 @@ void RequireSentences(const config::Config& config) {
                                 ? data.dir + " holds none of split " + data.train_split + " or " + val_split
                                 : "--data_format=" + format + " has none";
   const bool evaluates = config.run.mode == "eval";
-  throw UsageError("--task=" + config.run.task + " takes sentences with labels, but " + found,
-                   (evaluates ? "name an existing split with --val_split, or a folder with " + val_split
-                              : "name a folder with " + data.train_split) +
-                       ".tsv, .csv, .jsonl or .conll, with folders of texts for each class, or with fairseq's "
-                       "binarised sentences");
+  throw UsageError(
+      "--task=" + config.run.task + " takes sentences with labels, but " + found,
+      (evaluates ? "name an existing split with --val_split, or a folder with " + val_split
+                 : "name a folder with " + data.train_split) +
+          ".tsv, .csv, .jsonl or .conll (a Parquet file is to be written as one of these), with folders of "
+          "texts for each class, or with fairseq's binarised sentences");
 }
 
 // Opens the splits one after another; what the first one says of classes and pairs holds for the others.

@@ -63,6 +63,14 @@ const TaskKind& KindOfText(const weights::WeightsOutline& weights, const std::st
 
 bool LearnsText(const TaskKind& kind) { return kind.Takes(config::kTextModel); }
 
+// Whether the data are sentences, or, if there are none, were to be: whoever names columns should not be told of
+// --task=masked_lm.
+bool MeansSentences(const config::Config& config) {
+  const bool names_columns =
+      !config.text.text_column.empty() || !config.text.pair_column.empty() || !config.data.label_column.empty();
+  return names_columns || HoldsSentences(config.data);
+}
+
 // Returns the kind that the model, the data and the weights mean. Weights decide in modes without data, and of images
 // in evaluations, too.
 const TaskKind& KindMeant(const config::Config& config) {
@@ -72,7 +80,7 @@ const TaskKind& KindMeant(const config::Config& config) {
   const std::string named = weights::GivenWeights(config);
   if (config.run.mode != "train" && weights::IsSentenceFolder(named)) return SentenceEmbedding();
   const bool has_data = config.run.mode == "train" || config.run.mode == "eval";
-  if (has_data && !HoldsSentences(config.data)) return MaskedLm();
+  if (has_data && !MeansSentences(config)) return MaskedLm();
   const bool uses_weights = config.run.mode != "train" && !named.empty();
   const TaskKind& of_weights = uses_weights ? KindOfText(weights::ReadOutline(named), config.model.name) : MaskedLm();
   return has_data && &of_weights == &MaskedLm() ? KindWithHead(HeadHeld(config)) : of_weights;

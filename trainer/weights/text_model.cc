@@ -241,6 +241,10 @@ models::TextHead TextHeadIn(const WeightsOutline& weights, const std::string& mo
                                [&shown](nlohmann::json config, const models::TextFamily& family) {
                                  const bool says_labels = config.contains("id2label") || config.contains("num_labels");
                                  if (!says_labels) config["num_labels"] = shown.outputs();
+                                 auto named = models::HeadFromJson(config, family.classes);
+                                 if (named) return named;
+                                 // The weights have a head that the architectures do not name.
+                                 config["architectures"] = {family.classes + models::FactsOf(shown.kind).ending};
                                  return models::HeadFromJson(config, family.classes);
                                });
   if (!said || said->outputs() == shown.outputs()) return said.value_or(shown);
