@@ -295,13 +295,14 @@ std::unique_ptr<const Tokenizer> BpeOf(const json& tokenizer, const std::string&
   RequireTokenizerFields(tokenizer, {kBpeFields});
   ByteLevelBpe bpe = BpeOfParts(BpePartsOf(tokenizer));
   const IdOf id_of = [&](std::string_view token) { return bpe.IdOf(token); };
-  const json settings = SettingsIn(folder, "{}", id_of);
+  FoundTokens added = AddedTokensOf(tokenizer);
+  const json settings = SettingsIn(folder, "{}", id_of, added);
   BpeOptions options{.has_dictionary = false,
                      .format = FormatOf(tokenizer, SpecialTokensOf(settings, id_of)),
                      .adds_space = PrefixSpaceIn(settings).value_or(AddsSpace(tokenizer)),
                      .composes = MemberOf(tokenizer, "normalizer").is_object(),
                      .trims_spans = MemberOf(MemberOf(tokenizer, "post_processor"), "trim_offsets") == true,
-                     .added = AddedTokensOf(tokenizer)};
+                     .added = std::move(added)};
   return std::make_unique<BpeTokenizer>(std::move(bpe), std::move(options));
 }
 

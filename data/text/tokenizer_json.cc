@@ -242,8 +242,13 @@ CheckedFormat FormatOf(const json& tokenizer, const SpecialTokens& special) {
   return rows;
 }
 
-json SettingsIn(const std::string& folder, const char* changes, const IdOf& id_of) {
+json SettingsIn(const std::string& folder, const char* changes, const IdOf& id_of, const FoundTokens& added) {
   json settings = json::object();
+  const auto is_added = [&added](const json& token) {
+    const json& content = token.is_object() ? MemberOf(token, "content") : token;
+    const auto has_it = [&content](const AddedToken& known) { return content == known.content; };
+    return std::ranges::any_of(added.raw, has_it) || std::ranges::any_of(added.normalised, has_it);
+  };
   const auto read = [&](const char* name, const std::function<void(json)>& use) {
     const std::string path = folder + name, text = TextBeside(path);
     if (!text.empty()) NamingFiles({path}, [&] { use(ParsedTokenizer(text)); });
@@ -252,6 +257,8 @@ json SettingsIn(const std::string& folder, const char* changes, const IdOf& id_o
     for (const auto& field : fields.items()) {
       const bool is_token = field.key().ends_with("_token") && field.value().is_object();
       if (is_token) field.value() = MemberOf(field.value(), "content");
+      const bool is_list = field.key().ends_with("_special_tokens") && field.value().is_array();
+      if (is_list) std::erase_if(field.value().get_ref<json::array_t&>(), is_added);
     }
     RequireFields(fields, Changed(kSettingsFields, {changes}));
     for (const auto& [id, token] : MemberOf(fields, "added_tokens_decoder").items()) {

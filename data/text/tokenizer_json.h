@@ -57,8 +57,10 @@ CheckedFormat FormatOf(const nlohmann::json& tokenizer, const SpecialTokens& spe
 
 // Returns the fields of tokenizer_config.json and those that special_tokens_map.json has beside them, with the contents
 // of tokens. Checks them, and the added tokens that these files and added_tokens.json name, as far as there are such
-// files. `changes` is a table of JSON with the fields that are others for a kind.
-nlohmann::json SettingsIn(const std::string& folder, const char* changes, const IdOf& id_of);
+// files. `changes` is a table of JSON with the fields that are others for a kind, `added` what is looked for in texts,
+// among which further special tokens may be.
+nlohmann::json SettingsIn(const std::string& folder, const char* changes, const IdOf& id_of,
+                          const FoundTokens& added = {});
 
 // Returns the special tokens that settings name, or those that have the usual names.
 SpecialTokens SpecialTokensOf(const nlohmann::json& settings, const IdOf& id_of);

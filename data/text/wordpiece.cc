@@ -334,7 +334,7 @@ std::unique_ptr<const Tokenizer> WordPieceOf(const json& tokenizer, const std::s
   options.lowers = is_set("lowercase");
   options.strips_accents = MemberOf(normalizer, "strip_accents").is_null() ? options.lowers : is_set("strip_accents");
   const IdOf id_of = IdsOf(options.tokens);
-  const json settings = SettingsIn(folder, kBertSettings, id_of);
+  const json settings = SettingsIn(folder, kBertSettings, id_of, options.added);
   if (!TakesFileAlone(settings)) ApplySettings(settings, options);
   options.format = FormatOf(tokenizer, SpecialTokensOf(settings, id_of));
   options.format.format.has_types &= TakesTypes(settings);

@@ -98,8 +98,9 @@ def test_wordpiece(wordpiece, tmp_path, settings):
     (tmp_path / "of 4/tokenizer_config.json").write_text(json.dumps({**settings, "added_tokens_decoder": special}), encoding="utf-8")
     compare(tmp_path / "of 4", theirs, f"BERT's WordPiece, vocab.txt of transformers 4, {settings}", ["a[SEP]b [MASK]", *TEXTS[:1000]])
     theirs.add_tokens(["zqx", "Film!", "l'été", AddedToken("zqxz", normalized=False), AddedToken("wvu", normalized=False), AddedToken("中x", lstrip=True, normalized=False)])
+    theirs.add_special_tokens({"additional_special_tokens": ["<e1>"]})
     theirs.save_pretrained(tmp_path / "added")
-    added = ["a zqx b", "zqxzqxz ZQXZ ##zqx Zqx", "WVU wvu", "中X  中x film!Film!", *TEXTS[:1500]]
+    added = ["the <e1>film<E1>", "a zqx b", "zqxzqxz ZQXZ ##zqx Zqx", "WVU wvu", "中X  中x film!Film!", *TEXTS[:1500]]
     compare(tmp_path / "added", theirs, f"BERT's WordPiece with added tokens, {settings}", added, fast=theirs)
 
 
@@ -216,8 +217,9 @@ def test_byte_level_bpe_with_added_tokens(modern, tmp_path):
     assert "".join(decomposed[begin:end] for begin, end in places) == decomposed
     # White space that belongs to one token may begin the next.
     theirs.add_tokens([AddedToken("<e>", normalized=True, rstrip=True)])
+    theirs.add_special_tokens({"additional_special_tokens": ["<e1>"]})
     theirs.save_pretrained(tmp_path)
-    text = "a <e>   film<e> \n  x"
+    text = "a <e>   film<e> \n  x<e1> y"
     assert encode([text], f"--tokenizer={tmp_path}")[0] == theirs(text, add_special_tokens=False)["input_ids"]
 
 
