@@ -85,8 +85,10 @@ void RequireFile(const std::string& file, const Output& output, const std::vecto
   }
   RequireOutsideOfRuns(file);
   if (!fs::exists(status) || fs::file_size(file, unreadable) == 0 || HasMark(file, output.marks)) return;
+  const bool was_run = output.in_folder && Exists(fs::path(output.path) / "attempts");
   throw Error(ExitCode::kUsage, file + " exists, and this command did not write it: it would be lost",
-              "choose another place to write to, or move the file away");
+              was_run ? "the config.json of this run is missing: copy the last file of its attempts there"
+                      : "choose another place to write to, or move the file away");
 }
 
 void RequireFolder(const Output& output, const std::vector<std::string>& inputs) {

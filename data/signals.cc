@@ -1,5 +1,7 @@
 #include "data/signals.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <csignal>
 
@@ -16,15 +18,26 @@ bool IsIgnored(int signal) {
   return action.sa_handler == SIG_IGN;
 }
 
-void HandleSignal(int signal, void (*handler)(int), bool once) {
+void HandleSignal(int signal, void (*handler)(int)) {
   stack_t stack{};
   stack.ss_sp = handlers_stack.data();
   stack.ss_size = handlers_stack.size();
   sigaltstack(&stack, nullptr);
   struct sigaction action {};
   action.sa_handler = handler;
-  action.sa_flags = SA_RESTART | SA_ONSTACK | (once ? static_cast<int>(SA_RESETHAND) : 0);
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
   sigaction(signal, &action, nullptr);
+}
+
+void EndBySignal(int signal) {
+  std::signal(signal, SIG_DFL);
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, signal);
+  raise(signal);
+  pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
+  constexpr int kOfShell = 128;
+  _exit(kOfShell + signal);
 }
 
 }  // namespace dtrain

@@ -33,8 +33,7 @@ void OnSignal(int signal) {
   for (const auto& slot : unfinished) {
     if (const char* const path = slot) unlink(path);
   }
-  std::signal(signal, SIG_DFL);
-  raise(signal);  // is delivered when the handler returns
+  EndBySignal(signal);
 }
 
 [[noreturn]] void FailToWrite(const std::string& path) {
@@ -155,6 +154,11 @@ std::string HintOnWriting(int error_number) {
       return "a symbolic link, a pipe or a device has this name: remove it, or choose another name";
     case EMLINK:
       return "it is a hard link, so another file would be changed, too: remove it, or choose another name";
+    case EISDIR:
+    case ENOTDIR:
+    case EEXIST:
+    case ENOTEMPTY:
+      return "something of another kind has this name, or that of its folder: remove it, or choose another name";
     default:
       return "";
   }

@@ -156,11 +156,17 @@ void ShowEndOfLog(const launch::RankDeath& first, const std::filesystem::path& r
 
 report::Failure KilledRank(const launch::AttemptEnd& end, int world_size) {
   const int signal = end.cause.signal;
+  const char* hint = "it was sent from outside; SIGTERM, SIGUSR1 and SIGHUP let the run save first";
+  for (const int of_fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) {
+    if (signal == of_fault)
+      hint = "this is a bug of dtrain or of a library: please report it with the end of the rank's log";
+  }
+  if (signal == SIGKILL) {
+    hint = "if nobody killed it, the system ran out of memory (see dmesg): lower --batch_size or --workers";
+  }
   return {.code = ExitCode::kPeerLost,
           .message = "the rank was killed by signal " + std::to_string(signal) + " (" + strsignal(signal) + ")",
-          .hint = signal == SIGKILL
-                      ? "if nobody killed it, the system ran out of memory (see dmesg): lower --batch_size or --workers"
-                      : "this is a bug of dtrain or of a library: please report it with the end of the rank's log",
+          .hint = hint,
           .rank = end.cause.rank,
           .world_size = world_size,
           .step = end.last_step >= 0 ? std::optional(end.last_step) : std::nullopt,

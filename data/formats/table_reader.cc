@@ -71,7 +71,7 @@ std::vector<std::string> KeysOf(std::string_view object) {
   const auto take = [&](int depth, nlohmann::json::parse_event_t event, const nlohmann::json& parsed) {
     const bool is_key = depth == 1 && event == nlohmann::json::parse_event_t::key;
     if (is_key && known.insert(parsed.get<std::string>()).second) keys.push_back(parsed.get<std::string>());
-    return true;
+    return event != nlohmann::json::parse_event_t::key;  // no value is built: long lists would take long
   };
   std::ignore = nlohmann::json::parse(object, take);  // `take` has all
   return keys;

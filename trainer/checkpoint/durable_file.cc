@@ -80,7 +80,7 @@ class InputFile {
     const bool known = ::fstat(descriptor_, &status) == 0;
     if (!known || !S_ISREG(status.st_mode)) {
       ::close(descriptor_);
-      throw StorageError(path.string() + " is not a regular file");
+      throw StorageError(path.string() + " is not a regular file", data::HintOnWriting(EISDIR));
     }
     bytes_ = static_cast<uint64_t>(status.st_size);
   }

@@ -124,6 +124,15 @@ std::optional<std::string> WaitForLine(LineSocket& socket, Clock::time_point dea
   }
 }
 
+// Nobody listens at a port of the range from which the system takes those that connect: then it may take this one.
+bool IsConnectedToItself(int descriptor) {
+  sockaddr_storage own{}, peer{};
+  socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
+  return getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &own_bytes) == 0 &&
+         getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &peer_bytes) == 0 && own_bytes == peer_bytes &&
+         std::memcmp(&own, &peer, own_bytes) == 0;
+}
+
 LineSocket TryConnect(const std::string& host, int port, Clock::time_point deadline, std::string* reason) {
   const launch::Addresses found = launch::Resolve(host, port, SOCK_STREAM, reason);
   for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
@@ -136,6 +145,7 @@ LineSocket TryConnect(const std::string& host, int port, Clock::time_point deadl
       error = WaitFor(descriptor, POLLOUT, deadline) ? 0 : ETIMEDOUT;
       if (error == 0) getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &length);
     }
+    if (error == 0 && IsConnectedToItself(descriptor)) error = ECONNREFUSED;
     if (error == 0) return connection;
     *reason = std::strerror(error);
   }

@@ -18,6 +18,7 @@
 #include "data/joined.h"
 #include "data/machine/limits.h"
 #include "data/machine/thread.h"
+#include "data/signals.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device_choice.h"
 
@@ -109,7 +110,8 @@ namespace {
 void StartThreads(int count) {
   sigset_t handled, before;
   sigemptyset(&handled);
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGALRM}) sigaddset(&handled, signal);
+  for (const int signal : kStopSignals) sigaddset(&handled, signal);
+  for (const int signal : {SIGHUP, SIGALRM}) sigaddset(&handled, signal);
   pthread_sigmask(SIG_BLOCK, &handled, &before);
   at::parallel_for(0, count, 1, [](int64_t, int64_t) {});
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

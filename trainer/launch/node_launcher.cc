@@ -42,7 +42,8 @@ constexpr int kPreempted = static_cast<int>(ExitCode::kPreempted);
 sigset_t WatchedSignals() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGUSR1}) sigaddset(&signals, signal);
+  sigaddset(&signals, SIGCHLD);
+  for (const int signal : kStopSignals) sigaddset(&signals, signal);
   if (!IsIgnored(SIGHUP)) sigaddset(&signals, SIGHUP);
   return signals;
 }
@@ -223,16 +224,6 @@ std::map<pid_t, int> Fork(const Launch& launch, const std::shared_ptr<RankState>
   return ranks;
 }
 
-// Ends the parent by the signal itself, so that shell and scheduler see what happened.
-void DieOf(int signal) {
-  std::signal(signal, SIG_DFL);
-  sigset_t only;
-  sigemptyset(&only);
-  sigaddset(&only, signal);
-  raise(signal);
-  sigprocmask(SIG_UNBLOCK, &only, nullptr);
-}
-
 // Whether a signal that asks to stop has killed a rank before the rank could catch it. It then had nothing to save.
 bool DiedOfRequest(const RankDeath& cause, const StopRequests& stops) {
   const sigset_t asking = WatchedSignals();
@@ -278,7 +269,7 @@ Forked ForkLocalRanks(const Launch& launch, const NodeLauncherOptions& options) 
     auto ranks = Fork(attempt, states, blocked.previous(), &forked);
     if (forked.is_rank) return forked;
     const auto cause = Watch(std::move(ranks), states.get(), launch.rank, options, stops).UntilAllEnded();
-    if (stops.at_once || (cause && DiedOfRequest(*cause, stops))) DieOf(stops.last);
+    if (stops.at_once || (cause && DiedOfRequest(*cause, stops))) EndBySignal(stops.last);
     if (!cause) return forked;
     forked.exit_code = cause->exit_code;
     const auto less = [](const RankState& one, const RankState& other) { return one.step < other.step; };

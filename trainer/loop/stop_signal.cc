@@ -1,5 +1,5 @@
-// The handler only sets a flag, and is removed after its first use, so that a second signal ends the process. Before
-// the first step an alarm ends a process that hangs. It needs no thread and no descriptor, whose lack may be the cause.
+// The handler only sets a flag, and a second signal of the same kind ends the process. Before the first step an alarm
+// ends a process that hangs. It needs no thread and no descriptor, whose lack may be the cause.
 #include "trainer/loop/stop_signal.h"
 
 #include <unistd.h>
@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <string_view>
 
 #include "data/error.h"
@@ -19,12 +20,19 @@ namespace {
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may not wait for a lock");
 std::atomic<bool> stop_requested = false;
 std::atomic<bool> is_orderly = false;
+std::atomic<uint64_t> kinds_seen = 0;  // a bit for each
 std::atomic<std::chrono::steady_clock::time_point> stop_time = std::chrono::steady_clock::time_point::max();
 unsigned patience = 0;
 
-void OnStop(int /*signal*/) {
+void OnHangUp(int /*signal*/) {
   stop_requested = true;
   if (!is_orderly) alarm(patience);
+}
+
+void OnStop(int signal) {
+  const uint64_t kind = uint64_t{1} << static_cast<unsigned>(signal);
+  if ((kinds_seen.fetch_or(kind) & kind) != 0) EndBySignal(signal);
+  OnHangUp(signal);
 }
 
 void OnAlarm(int /*signal*/) {
@@ -40,9 +48,9 @@ void CatchStopSignals(unsigned patience_seconds) {
   is_orderly = false;
   patience = patience_seconds;
   HandleSignal(SIGALRM, &OnAlarm);
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) HandleSignal(signal, &OnStop, /*once=*/true);
+  for (const int signal : kStopSignals) HandleSignal(signal, &OnStop);
   // At the end of a login, shell and kernel send one each, and that is no second request.
-  if (!IsIgnored(SIGHUP)) HandleSignal(SIGHUP, &OnStop);
+  if (!IsIgnored(SIGHUP)) HandleSignal(SIGHUP, &OnHangUp);
 }
 
 void StopsAreOrderly() { is_orderly = true; }

@@ -177,7 +177,9 @@ std::string WhyBestIsLost(const std::filesystem::path& model_best, bool is_of_an
   const auto found = is_of_another ? std::nullopt : checkpoint::StepOfWeights(model_best);
   if (found && *found == step.get<int64_t>()) return "";
   return "the weights of the best validation, that of step " + step.dump() + ", are lost: " + model_best.string() +
-         (found ? " is of step " + std::to_string(*found) : " is not there") +
+         (found                                 ? " is of step " + std::to_string(*found)
+          : std::filesystem::exists(model_best) ? " cannot be read"
+                                                : " is not there") +
          "; the next validation is the best one so far";
 }
 

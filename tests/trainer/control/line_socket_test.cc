@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <ctime>
 #include <limits>
+#include <string>
 #include <thread>
+
+#include "trainer/launch/local_address.h"
 
 namespace dtrain::control {
 namespace {
@@ -52,6 +56,22 @@ TEST_F(Pair, AFloodWithoutLinesEndsTheConversation) {
   while (reader_.Receive() && Clock::now() < deadline) EXPECT_FALSE(reader_.NextLine().has_value());
   EXPECT_LT(Clock::now(), deadline);
   reader_.Close();
+}
+
+// The system gives whoever connects one port of a range after the other, and at last the one that is connected to.
+TEST(LineSocket, ARankIsNoPeerOfItself) {
+  constexpr int kMostTries = 40'000;
+  int port = 0;
+  {
+    const int listener = launch::ListenOn("127.0.0.1", /*port=*/0);
+    port = launch::PortOf(listener) ^ 1;  // those who listen get odd ports, those who connect even ones
+    close(listener);
+  }
+  for (int i = 0; i < kMostTries; ++i) {
+    std::string reason;
+    const LineSocket socket = TryConnect("127.0.0.1", port, Clock::now() + std::chrono::seconds(10), &reason);
+    ASSERT_FALSE(socket.is_open()) << i;
+  }
 }
 
 TEST_F(Pair, ALineThatIsTooLongIsNotRead) {

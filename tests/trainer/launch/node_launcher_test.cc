@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 
+#include "data/signals.h"
 #include "trainer/errors.h"
 
 namespace dtrain::launch {
@@ -200,21 +201,21 @@ void StopsWhenAsked(const Forked&) {
     _exit(75);
   };
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaction(signal, &action, nullptr);
+  for (const int signal : kStopSignals) sigaction(signal, &action, nullptr);
   ReportReady(0);
   WaitForever();
 }
 
 // Reports that it was asked to stop, and goes on.
 void IgnoresRequests(const Forked&) {
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) std::signal(signal, &ReportReady);
+  for (const int signal : kStopSignals) std::signal(signal, &ReportReady);
   ReportReady(0);
   WaitForever();
 }
 
 TEST(NodeLauncher, PassesSignalsOn) {
   std::signal(SIGHUP, SIG_DFL);  // nohup may ignore it
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGHUP}) {
+  for (const int signal : {SIGTERM, SIGUSR1, SIGUSR2, SIGHUP}) {
     SignalledLauncher launcher(&StopsWhenAsked);
     launcher.WaitForBytes(2);
     launcher.Signal(signal);

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <csignal>
 
+#include "data/signals.h"
 #include "models/cpu_operations.h"
 
 namespace dtrain::loop {
@@ -49,6 +50,12 @@ TEST(StopSignalsDeathTest, TheSecondOfAKindEndsAtOnce) {
   };
   EXPECT_EXIT(end(SIGTERM), testing::KilledBySignal(SIGTERM), "");
   EXPECT_EXIT(end(SIGUSR1), testing::ExitedWithCode(3), "");
+  EXPECT_EXIT(end(SIGUSR2), testing::ExitedWithCode(3), "");
+}
+
+// No signal ends process 1, and this one ends none.
+TEST(StopSignalsDeathTest, WhoCannotBeEndedExits) {
+  EXPECT_EXIT(EndBySignal(SIGURG), testing::ExitedWithCode(128 + SIGURG), "");
 }
 
 TEST(StopSignalsDeathTest, TheEndOfALoginSavesUnlessItIsIgnored) {
