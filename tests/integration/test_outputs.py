@@ -2,6 +2,7 @@
 data/outputs_test.cc, of every flag test_every_output.py."""
 
 import os
+import shutil
 import signal
 
 import pytest
@@ -42,6 +43,18 @@ def test_an_export_replaces_only_an_export(trained, tmp_path):
     (folder / "config.json").unlink()
     assert "which is read" in refused(*train, f"--init_weights={folder / 'model.safetensors'}")
     assert sha256(folder / "model.safetensors") == first and len(list(folder.iterdir())) == 1
+
+
+def test_a_run_that_lost_a_file_is_told_what_to_do(tmp_path):
+    train = (*TINY, "--data_format=synthetic", "--num_classes=4", "--max_steps=1", f"--run_dir={tmp_path}")
+    run(*train)
+    (tmp_path / "config.json").unlink()
+    assert "the config.json of this run is missing: copy the last file of its attempts there" in refused(*train)
+    shutil.copy(max((tmp_path / "attempts").iterdir()), tmp_path / "config.json")
+    run(*train)
+    (tmp_path / "times.jsonl").unlink()
+    (tmp_path / "times.jsonl").mkdir()
+    assert "something of another kind has this name" in refused(*train, code=5)
 
 
 def test_an_evaluation_quotes_no_defaults(trained, few_images, tmp_path):

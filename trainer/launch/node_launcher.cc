@@ -175,6 +175,7 @@ void BecomeChild(pid_t parent, const sigset_t& previous_mask) {
   EndWithParent();
   if (getppid() != parent) _exit(kPeerLost);
   setpgid(0, 0);
+  std::signal(SIGTTOU, SIG_IGN);  // "stty tostop" would stop whoever is not in the terminal's own group
   sigprocmask(SIG_SETMASK, &previous_mask, nullptr);
 }
 
