@@ -290,7 +290,10 @@ void TableReader::FillFromObject(std::string_view line, TableRow& row) const {
     }
     if (found->is_structured() && place < unread_) {
       Fail(line_, "'" + name + "' is not a text or a number",
-           found->is_array() ? "lists of labels are for --task=text_multilabel or image_multilabel" : "");
+           found->is_array()
+               ? "lists of labels are for --task=text_multilabel or image_multilabel, lists of words and of "
+                 "their tags for --task=token_classification"
+               : "");
     }
     cell = found->is_string() ? found->get<std::string>() : found->dump();
     CheckCell(cell, place);
@@ -356,8 +359,11 @@ size_t ColumnFinder::Named(const std::string& name, const std::string& flag) con
   if (found == header.end()) {
     const auto number = WholeNumber<size_t>(name);
     if (number && *number < header.size()) return *number;
-    throw DataError(table_.name() + " has no column '" + name + "'; it has " + NamesForPeople(header),
-                    "name one of these with " + flag);
+    throw DataError(
+        table_.name() + " has no column '" + name + "'; it has " + NamesForPeople(header),
+        name.find(',') == std::string::npos
+            ? "name one of these with " + flag
+            : "several columns of labels are for --task=text_multilabel, image_multilabel or image_regression");
   }
   if (std::find(found + 1, header.end(), name) != header.end()) {
     throw DataError(table_.name() + " has two columns '" + name + "'", "give each column a name of its own");
