@@ -240,7 +240,6 @@ Family FamilyOfKind(const BertKind& kind, const std::function<bool(const WeightS
       .text = {.model_type = kind.type,
                .backbone = kind.backbone,
                .classes = kind.classes,
-               .tokenizer = kind.classes + "Tokenizer",
                .word_rows = {kind.word_weights(), std::string(kind.words.module) + ".bias"},
                .unseen_fields = {kind.fields.heads, "pad_token_id", "vocab_size", "max_position_embeddings"}}};
   if (kind.fields.layer_norm_epsilon != nullptr) {

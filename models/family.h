@@ -80,7 +80,6 @@ struct TextFamily {
   std::string model_type = {};                  // in a config.json
   std::string backbone = {};                    // the module that is no head: base_model_prefix of transformers
   std::string classes = {};                     // transformers' are this and HeadFacts::ending: "Bert"
-  std::string tokenizer = {};                   // transformers' class for the byte-level BPE that is exported
   std::vector<std::string> word_rows = {};      // names of the tensors with a row for each word
   std::vector<const char*> unseen_fields = {};  // of a config.json, which shapes of weights do not show
   // Reads a config.json; weights of these shapes have the last word on sizes. Throws std::invalid_argument that names

@@ -399,7 +399,6 @@ Family ModernBertFamily() {
                    .text = {.model_type = "modernbert",
                             .backbone = "model",
                             .classes = kModernClasses,
-                            .tokenizer = "PreTrainedTokenizerFast",
                             .word_rows = {kModernWords, "decoder.bias"},
                             .unseen_fields = {"num_attention_heads", "norm_eps", "pad_token_id", "vocab_size",
                                               "global_attn_every_n_layers", "local_attention", "global_rope_theta",

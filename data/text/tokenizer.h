@@ -180,6 +180,7 @@ class Tokenizer {
 struct TokenizerKind {
   std::vector<const char*> names;  // all must be there; the kinds are tried in the order of the table
   bool keeps_ids;
+  const char* transformers_class;  // that reads the files whatever the model is
   // Takes the contents of the files, and the folder, which may have others that change it. Throws DataError for what
   // would give other tokens than the peers' programs, which names none of the files, but those others.
   std::unique_ptr<const Tokenizer> (*make)(const std::vector<std::string>& contents, const std::string& folder);

@@ -3,6 +3,7 @@ sentencepiece: every text, however unlikely, gives the same ids, of whole texts 
 
 import json
 import random
+import shutil
 import unicodedata
 
 import pytest
@@ -102,6 +103,23 @@ def test_wordpiece(wordpiece, tmp_path, settings):
     theirs.save_pretrained(tmp_path / "added")
     added = ["the <e1>film<E1>", "a zqx b", "zqxzqxz ZQXZ ##zqx Zqx", "WVU wvu", "中X  中x film!Film!", *TEXTS[:1500]]
     compare(tmp_path / "added", theirs, f"BERT's WordPiece with added tokens, {settings}", added, fast=theirs)
+
+
+@pytest.mark.parametrize("file", ["vocab.txt", "tokenizer.json"])
+def test_an_export_names_the_class_of_its_tokenizer(wordpiece, tmp_path, file):
+    """Without it transformers takes the one of the model's family."""
+    from transformers import AutoTokenizer, BertTokenizerFast, RobertaConfig, RobertaForMaskedLM
+    known = BertTokenizerFast.from_pretrained(wordpiece, do_lower_case=file == "vocab.txt")
+    known.save_pretrained(tmp_path / "saved")
+    config = RobertaConfig(vocab_size=len(known), hidden_size=32, num_hidden_layers=1, num_attention_heads=4, intermediate_size=48,
+                           pad_token_id=known.pad_token_id, bos_token_id=known.cls_token_id, eos_token_id=known.sep_token_id)
+    RobertaForMaskedLM(config).save_pretrained(tmp_path / "model")
+    shutil.copy((wordpiece if file == "vocab.txt" else tmp_path / "saved") / file, tmp_path / "model")
+    run("--mode=export", f"--input={tmp_path / 'model'}", f"--output={tmp_path / 'exported'}")
+    exported = AutoTokenizer.from_pretrained(tmp_path / "exported")
+    assert [exported(text)["input_ids"] for text in LINES[:100]] == [known(text)["input_ids"] for text in LINES[:100]]
+    assert (exported.pad_token, exported.mask_token) == ("[PAD]", "[MASK]")
+    record("Tokenizers", f"a WordPiece's {file}, exported with a RoBERTa, 100 texts", "transformers", "the same ids", 0)
 
 
 @pytest.fixture(scope="module")

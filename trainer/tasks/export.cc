@@ -255,7 +255,7 @@ void WriteTextFolder(ExportedText& exported, const config::Config& config, const
   const auto tokenizer = FindTokenizerToExport({config.run.input, config.data.dir});
   ExportedTokenizer exported_tokenizer;
   if (tokenizer) {
-    exported_tokenizer = ExportTokenizer(*tokenizer, exported.options.shape, exported.family().tokenizer);
+    exported_tokenizer = ExportTokenizer(*tokenizer, exported.options.shape);
     AddUnknownTokens(exported_tokenizer, exported);
     if (exported.head.kind == models::HeadKind::kTokens) PutSpacesBeforeWords(exported_tokenizer);
   } else {

@@ -20,6 +20,8 @@ using Json = nlohmann::ordered_json;
 // The subfolder of a run directory that holds the tokenizer's files and the dictionary of the data, and its name there.
 constexpr const char *kTokenizerFolder = "tokenizer", *kDictionary = "dict.txt";
 
+constexpr const char *kSettings = "tokenizer_config.json", *kClass = "tokenizer_class";
+
 // Whether the folder has a tokenizer and the dictionary that goes with it.
 bool HasDictionary(const fs::path& folder) {
   const std::string dictionary = (folder / kDictionary).string();
@@ -60,12 +62,40 @@ void RequireFits(int64_t tokens, const fs::path& tokenizer, const models::TextSh
                   "it belongs to another model: name the right folder with --data_dir");
 }
 
+Json ObjectIn(const std::map<std::string, std::string>& files, const char* name) {
+  const auto file = files.find(name);
+  auto json = Json::parse(file == files.end() ? "{}" : file->second, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? json : Json::object();
+}
+
+// Says by which class transformers reads the files, unless they say it: else it takes the class of the model's family,
+// whatever the files are.
+void NameClass(const data::TokenizerKind& kind, const data::Tokenizer& tokenizer,
+               std::map<std::string, std::string>& files) {
+  Json settings = ObjectIn(files, kSettings);
+  if (settings.contains(kClass)) return;
+  const std::vector<std::string>& tokens = tokenizer.tokens();
+  settings[kClass] = tokens.front() == "<s>NOTUSED" ? "CamembertTokenizer" : kind.transformers_class;
+  const data::SpecialTokens& special = tokenizer.special();
+  const Json named = ObjectIn(files, "special_tokens_map.json");
+  for (const auto& [name, id] : {std::pair{"cls_token", special.begin},
+                                 {"pad_token", special.pad},
+                                 {"sep_token", special.end},
+                                 {"unk_token", special.unknown},
+                                 {"mask_token", special.mask}}) {
+    if (id >= 0 && !settings.contains(name) && !named.contains(name)) settings[name] = tokens[static_cast<size_t>(id)];
+  }
+  files[kSettings] = settings.dump(2) + "\n";
+}
+
 // A tokenizer whose ids are the model's already is exported as it is.
 ExportedTokenizer Copied(const fs::path& folder, const models::TextShape& model) {
-  const int64_t tokens = data::OpenTokenizer(*data::FindTokenizer(folder.string()))->vocabulary();
+  const auto tokenizer = data::OpenTokenizer(*data::FindTokenizer(folder.string()));
+  const int64_t tokens = tokenizer->vocabulary();
   RequireFits(tokens, folder, model);
   std::map<std::string, std::string> files = FilesOf(folder);
   files.erase("config.json");  // the model writes its own
+  NameClass(*data::FindTokenizer(folder.string())->kind, *tokenizer, files);
   return {.known = tokens, .all = tokens, .files = std::move(files)};
 }
 
@@ -124,27 +154,22 @@ std::optional<fs::path> FindTokenizerToExport(const std::vector<std::string>& pa
 }
 
 void PutSpacesBeforeWords(ExportedTokenizer& tokenizer) {
-  constexpr char kSettings[] = "tokenizer_config.json", kWhole[] = "tokenizer.json", kSetting[] = "add_prefix_space";
-  const auto parse = [&](const char* name) {
-    auto json = Json::parse(tokenizer.files[name], nullptr, /*allow_exceptions=*/false);
-    return json.is_object() ? json : Json::object();
-  };
+  constexpr char kWhole[] = "tokenizer.json", kSetting[] = "add_prefix_space";
   bool is_byte_level = tokenizer.files.contains("merges.txt");
   if (tokenizer.files.contains(kWhole)) {  // which transformers 5 reads alone, and earlier ones beside the settings
-    Json whole = parse(kWhole);
+    Json whole = ObjectIn(tokenizer.files, kWhole);
     if (whole.value(Json::json_pointer("/pre_tokenizer/type"), "") == "ByteLevel") {
       is_byte_level = whole["pre_tokenizer"][kSetting] = true;
       tokenizer.files[kWhole] = whole.dump();
     }
   }
   if (!is_byte_level) return;
-  Json settings = parse(kSettings);
+  Json settings = ObjectIn(tokenizer.files, kSettings);
   settings[kSetting] = true;
   tokenizer.files[kSettings] = settings.dump(2) + "\n";
 }
 
-ExportedTokenizer ExportTokenizer(const fs::path& tokenizer_folder, const models::TextShape& model,
-                                  const std::string& tokenizer_class) {
+ExportedTokenizer ExportTokenizer(const fs::path& tokenizer_folder, const models::TextShape& model) {
   if (!HasDictionary(tokenizer_folder)) return Copied(tokenizer_folder, model);
   const data::TokenizerFiles files = *data::FindTokenizer(tokenizer_folder.string());
   const std::unique_ptr<const data::Tokenizer> tokenizer = data::OpenTokenizer(files);
@@ -163,7 +188,7 @@ ExportedTokenizer ExportTokenizer(const fs::path& tokenizer_folder, const models
       {"mask_token",
        {{"content", "<mask>"}, {"lstrip", true}, {"normalized", false}, {"rstrip", false}, {"single_word", false}}}};
   const Json settings = {
-      {"tokenizer_class", tokenizer_class}, {"model_max_length", model.longest_sequence}, {"add_prefix_space", false}};
+      {kClass, "RobertaTokenizer"}, {"model_max_length", model.longest_sequence}, {"add_prefix_space", false}};
   return {.known = dictionary.vocabulary(),
           .all = static_cast<int64_t>(names.size()),
           .files = {{"vocab.json", vocabulary.dump() + "\n"},

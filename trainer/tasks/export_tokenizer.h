@@ -33,11 +33,10 @@ struct ExportedTokenizer {
 };
 
 // Returns vocab.json, merges.txt, special_tokens_map.json and tokenizer_config.json, from the files in the folder
-// `tokenizer`; without a dictionary, its files themselves, of any kind. Tokens that are not in the dictionary get the
-// ids behind it: the model must treat these as <unk>. `tokenizer_class` is that of transformers. Throws DataError if
+// `tokenizer`; without a dictionary, its files themselves, of any kind, with a tokenizer_config.json that says it.
+// Tokens that are not in the dictionary get the ids behind it: the model must treat these as <unk>. Throws DataError if
 // there are more tokens than the model has.
-ExportedTokenizer ExportTokenizer(const std::filesystem::path& tokenizer, const models::TextShape& model,
-                                  const std::string& tokenizer_class);
+ExportedTokenizer ExportTokenizer(const std::filesystem::path& tokenizer, const models::TextShape& model);
 
 // For models that label words: makes transformers' byte-level tokenizers encode the first word of a text, and each word
 // of a list, as words behind a space, as they were trained on. Other tokenizers stay as they are.
