@@ -72,14 +72,15 @@ std::string FirstMissing(const std::set<std::string>& numbers) {
 // the numbers, such as train-0000, chooses some of them.
 void RequireAllShards(const std::string& data_dir, const std::string& split, const std::vector<std::string>& names,
                       const RecordFormat& format) {
-  std::set<std::string> counts, numbers;
+  std::set<std::string> sets, counts, numbers;
   for (const std::string& name : names) {
     const auto shard = ParseShardNumber(WithoutExtension(name, format));
     if (!shard || (name.starts_with(split) && split.size() > shard->begin)) return;
+    sets.insert(name.substr(0, shard->begin) + shard->count);
     counts.insert(shard->count);
     numbers.insert(shard->number);
   }
-  if (counts.size() > 1) {
+  if (sets.size() > 1) {
     throw DataError(data_dir + " holds shards of several sets: " + names.front() + " and " + names.back(),
                     "keep one set in a folder");
   }

@@ -204,8 +204,11 @@ void MoveBad(const std::vector<BadRecord>& bad, const PrepareOptions& options) {
   for (const BadRecord& record : bad) {
     const fs::path file = record.place.file;
     if (!Exists(file)) continue;  // moved already: links had it listed twice
+    const fs::path whole = file.lexically_normal();
+    const fs::path below = whole.lexically_relative(fs::path(options.data_dir).lexically_normal());
+    const bool is_outside = below.empty() || *below.begin() == "..";  // a --split may lie elsewhere
     const fs::path to =
-        options.move_bad_to / file.lexically_normal().lexically_relative(fs::path(options.data_dir).lexically_normal());
+        options.move_bad_to / (is_outside ? fs::absolute(whole).lexically_normal().relative_path() : below);
     Move(file, to);
     std::printf("moved %s to %s\n", Shown(file.string()).c_str(), Shown(to.string()).c_str());
   }

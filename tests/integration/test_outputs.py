@@ -57,6 +57,15 @@ def test_a_run_that_lost_a_file_is_told_what_to_do(tmp_path):
     assert "something of another kind has this name" in refused(*train, code=5)
 
 
+def test_a_link_to_what_is_not_mounted_stays(tmp_path):
+    """What a retry would write beside it would be on another disk."""
+    (tmp_path / "runs").symlink_to(tmp_path / "unmounted/runs")
+    for more in ((), ("--dry_run",)):
+        said = refused(*TINY, "--data_format=synthetic", "--num_classes=4", "--max_steps=1", f"--run_dir={tmp_path / 'runs/1'}", *more, code=5)
+        assert f"{tmp_path / 'runs'} is a link to {tmp_path / 'unmounted/runs'}, which is not there" in said
+    assert (tmp_path / "runs").is_symlink()
+
+
 def test_an_evaluation_quotes_no_defaults(trained, few_images, tmp_path):
     export(trained, tmp_path / "timm")
     (tmp_path / "text").mkdir()

@@ -183,7 +183,8 @@ def test_a_few_broken_photos_end_nothing(own_photos, run_dir, tmp_path):
         assert "cannot move" in run("-c", command, program="bash", check=5).stderr
         assert (own_photos / "red" / "003.jpg").exists() and not (place / "red" / "003.jpg").exists()
     (own_photos / "blue" / "again").symlink_to(own_photos / "red")  # so that the file is listed twice
-    run(*verify, f"--move_bad_to={tmp_path / 'worse'}", program=DATA)
+    (own_photos / "empty").mkdir()
+    run("verify", f"--data_dir={own_photos / 'empty'}", "--split=..", f"--move_bad_to={tmp_path / 'worse'}", program=DATA)
     assert [path.name for path in (tmp_path / "worse").rglob("*.jpg")] == ["003.jpg"]
 
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -20,6 +21,7 @@ namespace dtrain::control {
 namespace {
 
 constexpr auto kResolveRetry = std::chrono::milliseconds(200);
+constexpr auto kResolveAnnouncements = std::chrono::seconds(10);
 constexpr auto kResolvePatience = std::chrono::seconds(30);  // a pod may start before its name is known
 
 int TimeLeft(Clock::time_point deadline) {
@@ -153,8 +155,12 @@ LineSocket TryConnect(const std::string& host, int port, Clock::time_point deadl
 }
 
 std::string AddressTowards(const std::string& host, int port, Clock::time_point deadline,
-                           const std::function<bool()>& stop_requested) {
-  const auto resolved_by = std::min(deadline, Clock::now() + kResolvePatience);
+                           const std::function<bool()>& stop_requested,
+                           const std::function<void(const std::string&)>& warn) {
+  // A pod gets its name with its node, which a cluster may have to start first.
+  const bool names_are_pods = std::getenv("KUBERNETES_SERVICE_HOST") != nullptr;
+  const auto resolved_by = names_are_pods ? deadline : std::min(deadline, Clock::now() + kResolvePatience);
+  auto next_announcement = Clock::now() + kResolveAnnouncements;
   while (true) {
     if (stop_requested()) throw Preempted("stopped before the training began");
     std::string reason;
@@ -164,9 +170,16 @@ std::string AddressTowards(const std::string& host, int port, Clock::time_point 
       if (!address.empty()) return address;
     }
     const auto now = Clock::now();
+    const std::string unknown = "the master address '" + host + "' does not resolve: " + reason;
     if (!found && now >= resolved_by) {
-      throw UsageError("the master address '" + host + "' does not resolve: " + reason,
-                       "check --master_addr (or MASTER_ADDR of the launcher)");
+      const std::string hint = "check --master_addr (or MASTER_ADDR of the launcher)";
+      if (names_are_pods)
+        throw PeerLostError(unknown, "is the pod of rank 0 running? " + hint + "; --init_timeout sets how long to try");
+      throw UsageError(unknown, hint);
+    }
+    if (!found && now >= next_announcement) {
+      next_announcement = now + kResolveAnnouncements;
+      warn(unknown);
     }
     if (found && now >= deadline) {
       throw PeerLostError(

@@ -80,8 +80,10 @@ LineSocket TryConnect(const std::string& host, int port, Clock::time_point deadl
 
 // Returns the address of this machine's interface that leads to host:port. If there is no such interface, tries until
 // `deadline`, because the network may come up later, then throws PeerLostError. If the name does not resolve, tries for
-// 30 seconds, because a cluster's name service may lag behind, then throws UsageError. Throws Preempted when stopped.
+// 30 seconds, because a cluster's name service may lag behind, then throws UsageError; in a pod of Kubernetes until
+// `deadline`, then throws PeerLostError. Meanwhile `warn` hears of it. Throws Preempted when stopped.
 std::string AddressTowards(const std::string& host, int port, Clock::time_point deadline,
-                           const std::function<bool()>& stop_requested);
+                           const std::function<bool()>& stop_requested,
+                           const std::function<void(const std::string&)>& warn);
 
 }  // namespace dtrain::control

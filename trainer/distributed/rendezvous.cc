@@ -159,9 +159,9 @@ Rendezvous::Rendezvous(const RendezvousOptions& options, control::ControlPlaneOp
     : launch_(options.launch) {
   const double timeout = options.init_timeout_seconds;
   const StoreWait store_wait{timeout, control.stop_requested};
-  local_address_ =
-      control::AddressTowards(launch_.master_addr, launch_.master_port,
-                              control::Clock::now() + control::Milliseconds(timeout), control.stop_requested);
+  local_address_ = control::AddressTowards(launch_.master_addr, launch_.master_port,
+                                           control::Clock::now() + control::Milliseconds(timeout),
+                                           control.stop_requested, control.warn);
   if (launch_.agent_store) {
     board_ = std::make_unique<AgentBoard>(launch_.master_addr, launch_.master_port, store_wait);
   }

@@ -106,7 +106,8 @@ fs::path NearestFolder(const fs::path& path) {
 
 MadeFolders::MadeFolders(const fs::path& path) {
   std::error_code ignored;
-  for (fs::path folder = fs::absolute(path, ignored); !fs::exists(folder, ignored) && folder.has_relative_path();
+  for (fs::path folder = fs::absolute(path, ignored);
+       fs::symlink_status(folder, ignored).type() == fs::file_type::not_found && folder.has_relative_path();
        folder = folder.parent_path()) {
     if (folder.has_filename()) made_.push_back(folder);
   }

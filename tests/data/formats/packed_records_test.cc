@@ -253,6 +253,10 @@ TEST(RecordFiles, ANumberedSetMustBeWhole) {
       << "chosen by the beginning of their numbers";
   folder.Write("train-00000-of-00002", "x");
   EXPECT_ERROR("several sets", FindRecordFiles(folder.path(), "train", *FindRecordFormat("tfrecord")));
+  const TemporaryFolder halves;
+  halves.Write("train-00000-of-00002", "x");
+  halves.Write("train_small-00001-of-00002", "x");
+  EXPECT_ERROR("several sets", FindRecordFiles(halves.path(), "train", *FindRecordFormat("tfrecord")));
 }
 
 TEST(PackedRecords, AFileThatMayHaveBeenCutBetweenRecordsIsNamed) {
