@@ -69,10 +69,23 @@ void ThrowAtDamage(j_common_ptr jpeg, int level) {
   if (level == -1) ThrowError(jpeg);
 }
 
+// Whether libjpeg reads on behind a marker of this kind.
+bool IsKnownMarker(int marker) {
+  constexpr int kTem = 0x01, kDht = 0xC4, kDac = 0xCC, kSos = 0xDA, kDri = 0xDD, kApp15 = 0xEF;
+  return marker <= kTem || marker == kDht || marker == kDac || (marker >= JPEG_RST0 && marker <= JPEG_RST0 + 7) ||
+         marker == JPEG_EOI || (marker >= kSos && marker <= kDri) || (marker >= JPEG_APP0 && marker <= kApp15) ||
+         marker == JPEG_COM;
+}
+
 // After other warnings (stray bytes before a marker, a resynchronised restart) the image is one that Pillow accepts,
-// too.
+// too. A marker that libjpeg would not read on behind is damage within the rows, which a region may end with.
 void ThrowAtEnd(j_common_ptr jpeg, int level) {
-  if (level == -1 && jpeg->err->msg_code == JWRN_JPEG_EOF) throw DataError("JPEG: the file is truncated");
+  if (level != -1) return;
+  if (jpeg->err->msg_code == JWRN_JPEG_EOF) throw DataError("JPEG: the file is truncated");
+  const bool hit_marker = jpeg->is_decompressor != 0 && jpeg->err->msg_code == JWRN_HIT_MARKER;
+  if (hit_marker && !IsKnownMarker(reinterpret_cast<j_decompress_ptr>(jpeg)->unread_marker)) {
+    throw DataError("JPEG: it is damaged: there is an unknown marker among its rows");
+  }
 }
 
 void LimitScans(j_common_ptr jpeg) {
@@ -202,6 +215,8 @@ class JpegReader {
     const JDIMENSION rest = jpeg_.output_height - jpeg_.output_scanline;
     if (check_end && rest > 1) jpeg_skip_scanlines(&jpeg_, rest - 1);
     if (check_end && rest > 0) jpeg_read_scanlines(&jpeg_, &line_start, 1);
+    // Behind the last row there may be more than the end: what Pillow refuses, too.
+    if (jpeg_.output_scanline == jpeg_.output_height) jpeg_finish_decompress(&jpeg_);
   }
 
   bool EndsWithMarker() const {

@@ -158,6 +158,21 @@ TEST(DecodeImage, TruncatedJpegIsNoticedWhereverTheRegionLies) {
   }
 }
 
+// As Pillow and torchvision do: the marker is one of a JPEG that libjpeg cannot decode (SOF15).
+TEST(DecodeImage, DamageAmongTheRowsOfAJpegIsNoticed) {
+  const auto whole = EncodeJpeg(TestPicture(300, 200), {});
+  for (const size_t at : {whole.size() / 2, whole.size() - 10}) {
+    auto damaged = whole;
+    damaged[at] = 0xFF;
+    damaged[at + 1] = 0xCF;
+    EXPECT_THAT(ReasonOf(damaged), HasSubstr("JPEG: ")) << at;
+  }
+  auto damaged = whole;
+  damaged[whole.size() / 2] = 0xFF;
+  damaged[whole.size() / 2 + 1] = 0xCF;
+  EXPECT_THROW(DecodeRegion(damaged, {100, 100, 100, 80}, {50, 40}), DataError);
+}
+
 TEST(DecodeImage, PngThatCannotHoldItsPixelsIsRefusedBeforeTheyAreAllocated) {
   const std::vector<uint8_t> row(48 * 3, 77);
   auto png = EncodePng(48, 2, {row, row}, {});
