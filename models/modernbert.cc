@@ -285,7 +285,7 @@ constexpr struct {
 // Those that have one value or change nothing.
 constexpr char kModernFields[] = R"({
   "model_type": ["modernbert"], "hidden_activation": ["gelu"], "classifier_activation": ["gelu"],
-  "tie_word_embeddings": [true], "decoder_bias": [true], "position_embedding_type": ["absolute"],
+  "tie_word_embeddings": [true], "decoder_bias": [true], "is_causal": [false], "causal_mask": [false],
   "rope_scaling": [null], "rope_type": ["default"], "classifier_pooling": ["cls", "mean"],
   "norm_bias": [false], "attention_bias": [false], "mlp_bias": [false], "classifier_bias": [false],
 
@@ -293,7 +293,7 @@ constexpr char kModernFields[] = R"({
   "rope_parameters": {"full_attention": {"rope_type": ["default"], "rope_theta": null},
                       "sliding_attention": {"rope_type": ["default"], "rope_theta": null}},
 
-  "layer_norm_eps": null, "cls_token_id": null, "deterministic_flash_attn": null, "reference_compile": null,
+  "layer_norm_eps": null, "position_embedding_type": null, "cls_token_id": null, "deterministic_flash_attn": null, "reference_compile": null,
   "sparse_prediction": null, "sparse_pred_ignore_index": null, "repad_logits_with_grad": null,
   "gradient_checkpointing": null, "use_cache": null, "classifier_dropout": null, "problem_type": null
 })";

@@ -125,11 +125,14 @@ def test_what_makes_no_sense_is_refused(task, flags, code, words, table, tmp_pat
 def test_data_that_teach_nothing_are_refused(table, few_images, tmp_path):
     rows = list(csv.reader(table.open(encoding="utf-8")))
     for name, change in (("constant", lambda row: [*row[:3], "7.5", row[4]]),
+                         ("constant val", lambda row: [*row[:3], "7.5" if row[1] == "val" else row[3], row[4]]),
                          ("unknown", lambda row: [*row[:2], "new" if row[1] == "val" else row[2], *row[3:]])):
         table.with_name(f"{name}.csv").write_text("\n".join(",".join(change(row) if number else row) for number, row in enumerate(rows)) + "\n",
                                               encoding="utf-8")
     said = run(*flags_of("image_regression", table.with_name("constant.csv")), f"--run_dir={tmp_path / 'run'}", check=3).stderr
     assert "all images of split train have the same redness: 7.5, so that nothing is learned" in said
+    said = run(*flags_of("image_regression", table.with_name("constant val.csv"), "--max_steps=1"), f"--run_dir={tmp_path / 'val'}").stderr
+    assert "all images of split val have the same redness: 7.5: its r2" in said
     said = run(*flags_of("image_multilabel", table.with_name("unknown.csv")), f"--run_dir={tmp_path / 'run'}", check=3).stderr
     assert "'new'" in said and "line " in said
     for task in TASKS:

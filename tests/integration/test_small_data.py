@@ -55,6 +55,8 @@ def test_the_run_knows_its_split(photos, trained):
         assert run("--mode=eval", "--weights=last", f"--data_dir={photos}", f"--run_dir={folder}",
                    *ranks).last_line.startswith(outcome.last_line)
         matrices.append(matrix_of(folder / "eval-held_out")[1])
+    misspelt = run("--mode=eval", "--val_split=tset", f"--data_dir={photos}", f"--run_dir={folder}", check=3).stderr
+    assert "there is no 'tset' split" in misspelt
     assert (matrices[0] == matrices[1]).all()
     assert matrices[0].sum(axis=1).tolist() == [5, 5, 5, 5]
 

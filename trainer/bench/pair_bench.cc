@@ -142,8 +142,10 @@ void BenchPairs(const modes::RunContext& context, const PairBenchOptions& option
     return;
   }
   modes::Session session(context);
-  session.Connect(context.config,
-                  {{"bytes", options.bytes}, {"steps", options.iterations}, {"least_gbyte", options.least_gbyte}});
+  session.Connect(context.config, {{"bytes", options.bytes},
+                                   {"steps", options.iterations},
+                                   {"least_gbyte", options.least_gbyte},
+                                   {"machines", context.launch.nnodes}});
   const auto machines = BenchMachines(*session.communicator, session.device, context.launch, options);
   session.Leave();
   const std::vector<double> best = BestOf(machines);

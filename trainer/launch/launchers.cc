@@ -138,7 +138,7 @@ std::optional<Launch> FromTorchrun(const Facts& facts) {
   RequireWholeTorchrun(variables);
   Launch launch = *RankLevel(facts, kTorchrun);
   const auto groups = variables.Number("GROUP_WORLD_SIZE", 1, kMaxRanks);
-  if (launch.world_size % launch.local_world_size != 0) launch.nnodes = groups.value_or(launch.nnodes);
+  launch.nnodes = groups.value_or(launch.nnodes);  // machines may have unequal numbers of ranks
   launch.node_rank = variables.Number("GROUP_RANK", 0, kMaxRanks).value_or(launch.node_rank);
   if (groups) RequireBelow(launch.node_rank, *groups, "GROUP_RANK", "GROUP_WORLD_SIZE", launch.seen);
   launch.master_addr = variables.Text("MASTER_ADDR");

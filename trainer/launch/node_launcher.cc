@@ -257,6 +257,7 @@ RestartPolicy::Verdict RestartPolicy::AfterFailure(int exit_code, int64_t last_s
 void EndWithParent() { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 Forked ForkLocalRanks(const Launch& launch, const NodeLauncherOptions& options) {
+  std::signal(SIGCHLD, SIG_DFL);  // a parent that ignores it hands that on, and the ends of ranks would be lost
   const SignalsBlocked blocked;
   const auto states = SharedStates(launch.spawns);
   RestartPolicy policy(options.max_restarts);

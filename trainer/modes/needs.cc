@@ -97,7 +97,7 @@ void RequireDisk(const fs::path& run_directory, const DiskNeeds& needs) {
   std::error_code error;
   const fs::path folder = report::NearestFolder(run_directory);
   const fs::space_info space = fs::space(folder, error);
-  if (error) return;  // whoever writes there says why
+  if (error || space.capacity == 0) return;  // whoever writes there says why; some mounted buckets have no size
   const auto free = static_cast<double>(space.available);
   const std::string there = folder.string() + " has " + Size(free) + " free";
   if (free < needs.checkpoint) {

@@ -77,17 +77,28 @@ weights::NumberScale ScaleOf(const data::RecordSource& source) {
   return {means, deviations};
 }
 
+// Returns which number is the same in all images of a split; empty: none.
+std::string SameInAll(const DataSplit& split, const weights::NumberScale& scale,
+                      const std::vector<std::string>& names) {
+  for (size_t column = 0; column < scale.means.size(); ++column) {
+    if (scale.deviations[column] > 0) continue;
+    const std::string name = column < names.size() ? Shown(names[column]) : "number " + std::to_string(column);
+    return "all images of split " + split.name + " have the same " + name + ": " + config::ToText(scale.means[column]);
+  }
+  return "";
+}
+
 // What all images have in common teaches nothing.
 void RequireDifferentNumbers(const DataSets& data) {
-  const std::vector<std::string>& names = data.classes.names;
-  for (size_t column = 0; column < data.scale.means.size(); ++column) {
-    if (data.scale.deviations[column] > 0) continue;
-    const std::string name = column < names.size() ? Shown(names[column]) : "number " + std::to_string(column);
+  if (const std::string same = SameInAll(*data.train, data.scale, data.classes.names); !same.empty()) {
     throw DataError(
-        "all images of split " + data.train->name + " have the same " + name + ": " +
-            config::ToText(data.scale.means[column]) + ", so that nothing is learned",
+        same + ", so that nothing is learned",
         "check the column of the labels (--label_column); of large numbers that differ little, which float32 "
         "does not tell apart, subtract the same number from all");
+  }
+  for (const DataSplit* split : ValidationSets(data)) {
+    const std::string same = SameInAll(*split, ScaleOf(*split->source), data.classes.names);
+    if (!same.empty()) report::LogWarning(same + ": its r2 and pearson tell nothing");
   }
 }
 

@@ -27,10 +27,10 @@ std::string FractionText(const config::Config& config) {
 }
 
 // Whether --val_fraction makes the validation split. `exists`: the data has a split named --val_split. That one is used
-// if the fraction comes from the settings of the run that is evaluated.
+// if the fraction comes from the settings of the run that is evaluated, and missed if it was given.
 bool HoldsOut(const config::Config& config, bool exists) {
   if (!(config.data.val_fraction > 0) && config.data.val_fold.empty()) return false;
-  if (!exists) return true;
+  if (!exists) return !config::WasGiven(config, "val_split");
   if (!config::WasGiven(config, "val_fraction") && !config::WasGiven(config, "val_fold")) return false;
   throw UsageError(FractionText(config) + " makes a validation split from a part of the training split, but " +
                        DataName(config.data) + " has one: '" + config::ValSplits(config.data).front() + "'",

@@ -82,9 +82,10 @@ TEST(Launch, Torchrun) {
       {
           {{}, "", "torchrun 5/8 1/4 1/2 node0:29500 0"},
           {{}, "GROUP_RANK=", "torchrun 5/8 1/4 1/2 node0:29500 0"},
-          {{}, "LOCAL_WORLD_SIZE=", "torchrun 5/8 1/8 1/1 node0:29500 0"},
+          {{}, "LOCAL_WORLD_SIZE=", "torchrun 5/8 1/8 1/2 node0:29500 0"},
           {{}, "LOCAL_RANK=0", "torchrun 5/8 0/4 1/2 node0:29500 0"},  // --virtual-local-rank
           {{}, "WORLD_SIZE=6", "torchrun 5/6 1/4 1/2 node0:29500 0"},  // uneven: GROUP_WORLD_SIZE counts the machines
+          {{}, "RANK=2 WORLD_SIZE=3 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1", "torchrun 2/3 0/1 1/2 node0:29500 0"},
           {{}, "WORLD_SIZE=9 GROUP_WORLD_SIZE=", "torchrun 5/9 1/4 1/3 node0:29500 0"},
           // Variables leaked from the job in which torchrun runs.
           {{}, "PET_NNODES=1:4 PET_NPROC_PER_NODE=4 AWS_BATCH_JOB_NUM_NODES=3", "torchrun 5/8 1/4 1/2 node0:29500 0"},
