@@ -124,6 +124,14 @@ def write_samples(table: Path, header: list[str], samples: list[list[str]]) -> N
         print(f"warning: the models' outputs are not finite for {len(samples) - len(known)} samples, which are left out", file=sys.stderr)
 
 
+def keep_command(path: Path, folds: int, command: list[str]) -> None:
+    """Folds that are finished are not trained again, so those of another command must not count as this one's."""
+    asked = {"folds": folds, "command": command}
+    if path.exists() and parse_json(read_bounded(path, MOST_BYTES, DATA).decode()) != asked:
+        raise Failure(f"{shown(path.parent)} has the folds of another command, which {shown(path)} says", "name another --output")
+    replace(path, json.dumps(asked) + "\n")
+
+
 def main() -> int:
     csv.field_size_limit(LONGEST_CELL)
     options, command = parse_arguments(sys.argv[1:])
@@ -131,6 +139,8 @@ def main() -> int:
     table, numbers = options.output / "out_of_fold.csv", options.output / "summary.json"
     output_file(table, [".csv"], [], b",prediction,loss")
     output_file(numbers, [".json"], [], b'"standard_deviation"')
+    output_file(options.output / "command.json", [".json"], [], b'{"folds"')
+    keep_command(options.output / "command.json", options.folds, command)
     header, samples, results, commands = [], [], [], Commands()
     for number in range(1, options.folds + 1):
         fold = options.output / f"fold-{number}"

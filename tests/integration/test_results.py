@@ -101,6 +101,7 @@ def test_cross_validation_predicts_each_sample_once(photos, tmp_path):
     assert summary["val_top1"]["mean"] == pytest.approx(sum(summary["val_top1"]["folds"]) / 2)
     assert summary_of([None, 2.0]) == {"mean": 2.0, "standard_deviation": None, "folds": [None, 2.0]}  # r2 of one sample
     assert "leave it out" in run(*script, "--", *command, "--val_fraction=0.1", program="python3", check=2).stderr
+    assert "the folds of another command" in run(*script, "--", *command, "--lr=1", program="python3", check=2).stderr
 
 
 def test_cross_validation_of_texts_without_predictions(tmp_path):
