@@ -91,6 +91,9 @@ class RecordSource {
   // Returns the bytes of a record. Throws DataError if they cannot be read.
   virtual std::vector<uint8_t> Read(int64_t index) const = 0;
 
+  // Whether Read takes all from memory.
+  virtual bool is_in_memory() const { return false; }
+
   virtual RecordPlace Place(int64_t index) const = 0;
   std::string Location(int64_t index) const { return ToText(Place(index)); }
 
@@ -134,6 +137,7 @@ class SourceView : public RecordSource {
   void Targets(int64_t index, std::span<float> targets) const override { whole_->Targets(PositionOf(index), targets); }
   bool HasTargets(int64_t index) const override { return whole_->HasTargets(PositionOf(index)); }
   std::vector<uint8_t> Read(int64_t index) const override { return whole_->Read(PositionOf(index)); }
+  bool is_in_memory() const override { return whole_->is_in_memory(); }
   RecordPlace Place(int64_t index) const override { return whole_->Place(PositionOf(index)); }
   const std::vector<std::string>& class_names() const override { return whole_->class_names(); }
   int64_t num_classes() const override { return whole_->num_classes(); }

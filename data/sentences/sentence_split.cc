@@ -65,6 +65,7 @@ class SentenceSource : public RecordSource {
     }
     return bytes;
   }
+  bool is_in_memory() const override { return true; }
   RecordPlace Place(int64_t index) const override {
     const SentenceSet::Place& place = set_.places[static_cast<size_t>(index)];
     const auto offset = place.offset < 0 ? std::nullopt : std::optional(place.offset);

@@ -52,8 +52,10 @@ report::Metrics BlankMetrics(const tasks::Task& task) {
   return metrics;
 }
 
+// Adds the metrics of the average of the weights, which tell which weights are the best unless --best_of says
+// otherwise.
 void AddOfAverage(const config::OptimizerConfig& config, report::Metrics metrics, report::ValPoint& point) {
-  if (AverageDecides(config)) point.decides += metrics.size();
+  if (config.best_of != "raw") point.decides += metrics.size();
   for (report::Metric& metric : metrics) {
     metric.name = std::string(report::kOfAverage) + metric.name;
     metric.table_heading.clear();
@@ -230,8 +232,6 @@ std::optional<report::ValPoint> Evaluate(tasks::Task& task, const tasks::DataSpl
   }
   return point;
 }
-
-bool AverageDecides(const config::OptimizerConfig& config) { return config.ema_decay > 0 && config.best_of != "raw"; }
 
 Validation::Validation(const TrainerParts& parts) : parts_(parts) {
   for (const tasks::DataSplit* split : tasks::ValidationSets(parts.data)) {

@@ -47,9 +47,6 @@ std::optional<report::ValPoint> Evaluate(tasks::Task& task, const tasks::DataSpl
                                          int64_t steps_done, data::Quarantine& quarantine,
                                          const EvaluationProgress& progress = nullptr);
 
-// Whether the metrics of the average of the weights tell which weights are the best; these are the average's then.
-bool AverageDecides(const config::OptimizerConfig& config);
-
 // The evaluations during a training: of the weights and, with --ema_decay, of their average, on each validation set.
 class Validation {
  public:

@@ -201,7 +201,8 @@ void Trainer::WarnOfWaiting(const report::TrainPoint& point) {
   constexpr double kTolerated = 0.1;
   if (warned_of_waiting_ || point.step == 1 || point.data_seconds < kTolerated * point.step_seconds) return;
   warned_of_waiting_ = true;
-  loop::WarnOfWaiting(point.data_seconds / point.step_seconds, feed_->waits_for_storage(), parts_.config.data.workers);
+  const bool for_storage = feed_->waits_for_storage() && !parts_.data.train->source->is_in_memory();
+  loop::WarnOfWaiting(point.data_seconds / point.step_seconds, for_storage, parts_.config.data.workers);
 }
 
 void Trainer::FinishEpoch() {

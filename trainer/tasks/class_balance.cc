@@ -120,7 +120,7 @@ std::vector<int64_t> CountClasses(const data::RecordSource& source, int64_t num_
 
 void SayClassBalance(const DataSets& sets) {
   if (!sets.train || sets.classes.count == 0 || !sets.scale.means.empty()) return;
-  if (sets.classes.count == 1 && sets.train->source->num_targets() == 0) {
+  if (sets.classes.count == 1 && sets.train->source->Label(0) == 0) {
     report::LogWarning(sets.train->name + ": all samples are of one class, so that nothing is learned");
     return;
   }
@@ -177,10 +177,9 @@ std::vector<double> LabelWeights(const std::string& choice, const std::vector<in
 std::vector<double> ClassWeights(const std::string& choice, const DataSets& sets) {
   if (choice == "none") return {};
   const data::RecordSource& source = *sets.train->source;
-  if (source.num_targets() > 0) {
-    return LabelWeights(choice, CountClasses(source, sets.num_classes), source.size(), sets.classes.names);
-  }
-  return ClassWeights(choice, CountClasses(*sets.train->source, sets.num_classes), sets.classes.names);
+  const std::vector<int64_t> counts = CountClasses(source, sets.num_classes);
+  return source.num_targets() > 0 ? LabelWeights(choice, counts, source.size(), sets.classes.names)
+                                  : ClassWeights(choice, counts, sets.classes.names);
 }
 
 }  // namespace dtrain::tasks

@@ -80,8 +80,6 @@ void AddMix(data::Batch& batch, const data::Mix& mix) {
   const std::vector<int64_t> edges = {box.y, box.y + box.height, box.x, box.x + box.width};
   batch.tensors[kMixShares] = at::tensor(shares, at::kFloat);
   batch.tensors[kMixBox] = at::tensor(edges, at::kLong);
-  if (!batch["images"].is_pinned()) return;
-  for (const char* name : {kMixShares, kMixBox}) batch.tensors[name] = batch[name].pin_memory();
 }
 
 at::Tensor MixedImages(const at::Tensor& images, const data::Batch& batch, const data::MixOptions& options) {

@@ -18,11 +18,10 @@ data::MixOptions MixOptionsOf(const config::ImageConfig& image);
 
 // Returns what draws the mix of each training batch and adds it (DataSplit::collate); null without --mixup and
 // --cutmix. The draws depend on the part of the step, not on the rank that computes it. `samples` are those of an
-// epoch, for
-// --mix_epochs.
+// epoch, for --mix_epochs.
 std::function<void(data::Batch& batch)> MixBatches(const config::Config& config, int64_t samples = 0);
 
-// Adds `mix` to a batch on the host, in pinned memory if the images are.
+// Adds `mix` to a batch on the host.
 void AddMix(data::Batch& batch, const data::Mix& mix);
 
 // Mixes each of `images` (N×3×H×W) with the one before it in the batch, as torchvision does, and returns them in the
