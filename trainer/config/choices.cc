@@ -11,8 +11,6 @@
 namespace dtrain::config {
 namespace {
 
-std::string NumberText(double number) { return ToText(Value(number)); }
-
 // The parts of a sentence, which commas join.
 using Parts = std::vector<std::string>;
 
@@ -52,7 +50,7 @@ std::string DescribeCrop(const ImageConfig& image) {
   if (image.crop_scale != defaults.crop_scale) text += " (scale " + ToText(image.crop_scale) + ")";
   if (image.crop_ratio != defaults.crop_ratio) text += " (ratio " + ToText(image.crop_ratio) + ")";
   if (image.hflip > 0) text += " and flip";
-  if (image.hflip > 0 && image.hflip != defaults.hflip) text += " (" + NumberText(image.hflip) + ")";
+  if (image.hflip > 0 && image.hflip != defaults.hflip) text += " (" + ToText(image.hflip) + ")";
   return text;
 }
 
@@ -166,9 +164,9 @@ std::vector<Choice> OptimizerChoices() {
   for (size_t i = 0; i < list.size(); ++i) {
     const OptimizerFacts& facts = Optimizers()[i];
     list[i].description += ListOf(facts.flags) + (facts.rate ? "" : ", and --lr");
-    if (facts.rate) list[i].description += "; its --lr is " + NumberText(*facts.rate) + " by default";
+    if (facts.rate) list[i].description += "; its --lr is " + ToText(*facts.rate) + " by default";
     if (facts.batch_of_rate > 0) {
-      list[i].description += ", for each " + NumberText(facts.batch_of_rate) + " samples of the global batch";
+      list[i].description += ", for each " + ToText(facts.batch_of_rate) + " samples of the global batch";
     }
     if (!facts.defaults.empty()) list[i].description += "; by default " + std::string(facts.defaults);
   }
@@ -288,15 +286,15 @@ std::string DescribeOptimizer(const Config& config) {
     }
   }
   Parts parts = {own};
-  parts.push_back("weight decay " + NumberText(optimizer.weight_decay) +
+  parts.push_back("weight decay " + ToText(optimizer.weight_decay) +
                   (!optimizer.decay_norm_and_bias ? " (none on norms and biases)"
                    : !optimizer.decay_bias        ? " (none on biases)"
                                                   : ""));
   if (optimizer.backbone_lr_factor != 1) {
-    parts.push_back("backbone at " + NumberText(optimizer.backbone_lr_factor) + " of the learning rate");
+    parts.push_back("backbone at " + ToText(optimizer.backbone_lr_factor) + " of the learning rate");
   }
   if (optimizer.layer_decay != 1) {
-    parts.push_back("each layer at " + NumberText(optimizer.layer_decay) + " of the rate of the one above it");
+    parts.push_back("each layer at " + ToText(optimizer.layer_decay) + " of the rate of the one above it");
   }
   AddShown(config, "optimizer", parts);
   const auto loss = std::ranges::find(Losses(), optimizer.loss, &LossFacts::name);

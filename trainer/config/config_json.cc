@@ -26,13 +26,13 @@ struct JsonOf {
 // Returns the text that one would write after --flag=; empty for null and for values that no flag can have.
 std::optional<std::string> TextOf(const nlohmann::json& value) {
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_number_float()) return ToText(Value(value.get<double>()));
+  if (value.is_number_float()) return ToText(value.get<double>());
   if (value.is_number() || value.is_boolean()) return value.dump();
   if (!value.is_array()) return std::nullopt;
   std::string text;
   for (const nlohmann::json& item : value) {
     if (!item.is_number()) return std::nullopt;
-    text += (text.empty() ? "" : ",") + ToText(Value(item.get<double>()));
+    text += (text.empty() ? "" : ",") + ToText(item.get<double>());
   }
   return text;
 }

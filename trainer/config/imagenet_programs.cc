@@ -21,7 +21,7 @@ double MachinesOf(const ForeignCommand& command) { return std::max(1.0, command.
 Translation BatchOfMachine(const std::string& value, const ForeignCommand& command) {
   const auto batch = NumberFrom(value);
   if (!StartsProcesses(command) || !batch) return {{"--batch_size=" + value}};
-  return {{"--global_batch_size=" + ToText(Value(*batch * MachinesOf(command)))}};
+  return {{"--global_batch_size=" + ToText(*batch * MachinesOf(command))}};
 }
 
 Translation Machines(const std::string& value, const ForeignCommand& command) {
@@ -64,7 +64,7 @@ std::vector<std::string> DefaultsOfHorovod(const ForeignCommand& command) {
   if (!command.Has({"lr", "base_lr"})) flags = Rate("0.0125", command).flags;
   if (!command.Has({"warmup_steps"})) flags.push_back("--warmup_epochs=5");
   const double start = command.Number({"base_lr"}, 0.0125) * command.Number({"batches_per_allreduce"}, 1);
-  flags.push_back("--warmup_start_lr=" + ToText(Value(start)));
+  flags.push_back("--warmup_start_lr=" + ToText(start));
   AddFlags(
       "--warmup_from_one=true --lr_schedule=step --lr_decay_epochs=30,60,80 --schedule_through_warmup=true "
       "--weight_decay=5e-05 --seed=42",
@@ -145,7 +145,7 @@ double WarmupOfTensorflow(const ForeignCommand& command) { return command.Number
 
 Translation StepsOfTensorflow(const std::string& value, const ForeignCommand& command) {
   if (!IsCount(value, 1)) return {.refused = "expected a whole number, 1 or more"};
-  return {{"--max_steps=" + ToText(Value(*NumberFrom(value) + WarmupOfTensorflow(command)))}};
+  return {{"--max_steps=" + ToText(*NumberFrom(value) + WarmupOfTensorflow(command))}};
 }
 
 Translation GpusOfTensorflow(const std::string& value, const ForeignCommand& command) {

@@ -35,7 +35,7 @@ int64_t GpusOf(const ForeignCommand& command) {
 Translation BatchOfMxnet(const std::string& value, const ForeignCommand& command) {
   const double share = NumberFrom(value).value_or(0.5) / static_cast<double>(GpusOf(command));
   if (share != std::floor(share)) return {.refused = "--gpus must share it evenly"};
-  return {{"--batch_size=" + ToText(Value(share))}};
+  return {{"--batch_size=" + ToText(share)}};
 }
 
 Translation GpusByIndex(const std::string& value, const ForeignCommand& command) {
@@ -52,8 +52,7 @@ Translation GpusByIndex(const std::string& value, const ForeignCommand& command)
 Translation TypeOfNumbers(const std::string& value, const ForeignCommand& command) {
   if (value == "float32") return {};
   if (value != "float16") return {.refused = "expected float32 or float16"};
-  return {{"--precision=fp16",
-           "--loss_scale=" + ToText(Value(WholeBatchOf(command) / static_cast<double>(GpusOf(command))))}};
+  return {{"--precision=fp16", "--loss_scale=" + ToText(WholeBatchOf(command) / static_cast<double>(GpusOf(command)))}};
 }
 
 Translation EpochsOfMxnet(const std::string& value, const ForeignCommand& command) {
@@ -61,7 +60,7 @@ Translation EpochsOfMxnet(const std::string& value, const ForeignCommand& comman
   if (!epochs) return {.refused = "expected a number"};
   if (!IsBenchmark(command)) return {{"--epochs=" + value}};
   const double steps = std::floor(ExamplesOf(command) / WholeBatchOf(command));
-  return {{"--max_steps=" + ToText(Value(*epochs * steps)), "--epochs=1000000"}};
+  return {{"--max_steps=" + ToText(*epochs * steps), "--epochs=1000000"}};
 }
 
 // The rate falls after whole numbers of steps, of which an epoch has as many as begin in it. A single epoch would be a
@@ -72,7 +71,7 @@ Translation Milestones(const std::string& value, const ForeignCommand& command) 
   if (!epochs) return {.refused = "expected epochs with commas between them; a power of its own has no equivalent"};
   for (double& epoch : *epochs) epoch = epoch * steps * WholeBatchOf(command) / ExamplesOf(command);
   if (epochs->size() == 1) epochs->push_back(1'000'000);
-  return {{"--lr_decay_epochs=" + ToText(Value(*epochs))}};
+  return {{"--lr_decay_epochs=" + ToText(*epochs)}};
 }
 
 Translation FactorOfMxnet(const std::string& value, const ForeignCommand&) {
@@ -102,7 +101,7 @@ Translation OfLevels(const std::string& value, const ForeignCommand&) {
   auto parts = NumberListFrom(value);
   if (!parts) return {.refused = "expected numbers"};
   for (double& part : *parts) part /= 255;
-  return {{flag + ToText(Value(*parts))}};
+  return {{flag + ToText(*parts)}};
 }
 constexpr char kMean[] = "--mean=", kStd[] = "--std=";
 
@@ -149,8 +148,8 @@ std::vector<std::string> DefaultsOfMxnet(const ForeignCommand& command) {
   const auto of = [&](const char* name, double otherwise) { return command.Number({name}, otherwise); };
   const std::vector<double> hls = {of("max_random_h", 0), of("max_random_l", 0), of("max_random_s", 0)};
   const std::vector<double> scale = {of("min_random_scale", 1), of("max_random_scale", 1)};
-  if (hls != std::vector<double>(3, 0)) flags.push_back("--hls_jitter=" + ToText(Value(hls)));
-  if (scale != std::vector<double>(2, 1)) flags.push_back("--native_scale=" + ToText(Value(scale)));
+  if (hls != std::vector<double>(3, 0)) flags.push_back("--hls_jitter=" + ToText(hls));
+  if (scale != std::vector<double>(2, 1)) flags.push_back("--native_scale=" + ToText(scale));
   return flags;
 }
 

@@ -58,7 +58,7 @@ void AddModel(const ForeignCommand& command, std::vector<std::string>& flags) {
   const bool is_b4 = ModelOf(command).ends_with("b4");
   const double size = command.Number({"image_size"}, is_b4 ? 380 : 224);
   if (is_b4) flags.push_back("--image_size=380");
-  flags.push_back("--eval_resize=" + ToText(Value(size + 32)));
+  flags.push_back("--eval_resize=" + ToText(size + 32));
   if (!ModelOf(command).starts_with("efficientnet")) return;
   AddFlags("--bn_momentum=0.01 --bn_eps=0.001", flags);
   flags.push_back(is_b4 ? "--drop_path=0.2" : "--drop_path=0");
@@ -113,7 +113,7 @@ Translation LossScale(const std::string& value, const ForeignCommand& command) {
 Translation Survival(const std::string& value, const ForeignCommand&) {
   const auto part = NumberFrom(value);
   if (!part) return {.refused = "expected a number"};
-  return {{"--drop_path=" + ToText(Value(1 - *part))}};
+  return {{"--drop_path=" + ToText(1 - *part)}};
 }
 
 }  // namespace

@@ -71,8 +71,6 @@ constexpr auto kModels =
                                       {"convnext", "_pico", 224, 0.875, false, 288, 0.95},
                                       {"convnext", "", 224, 0.875, false, 288}});
 
-std::string Text(double number) { return ToText(Value(number)); }
-
 std::string TimmModel(const ForeignCommand& command) { return command.Value({"model"}, "resnet50"); }
 
 // Returns those of the command's model; of an unknown one, a ResNet's.
@@ -127,8 +125,8 @@ void AddModelOfTimm(const ForeignCommand& command, std::vector<std::string>& fla
   const std::string model = TimmModel(command);
   const TimmModelDefaults defaults = TimmModelOf(command);
   const double size = ImageSizeOf(command);
-  flags.push_back("--image_size=" + Text(size));
-  flags.push_back("--eval_resize=" + Text(std::floor(size / defaults.crop_pct)));
+  flags.push_back("--image_size=" + ToText(size));
+  flags.push_back("--eval_resize=" + ToText(std::floor(size / defaults.crop_pct)));
   if (defaults.has_plain_numbers) AddFlags("--mean=0.5,0.5,0.5 --std=0.5,0.5,0.5", flags);
   if (model.starts_with("resnet")) flags.push_back("--zero_init_residual=true");
   if (model.find("efficientnet") != std::string::npos) AddFlags("--dropout=0 --drop_path=0", flags);
@@ -160,7 +158,7 @@ std::string EpochsBefore(const std::string& milestones) {
   if (!epochs) return milestones;  // which is refused
   for (double& epoch : *epochs) --epoch;
   if (epochs->size() == 1) epochs->push_back(1'000'000);  // one number would be a period
-  return ToText(Value(*epochs));
+  return ToText(*epochs);
 }
 
 Translation Schedule(const std::string& value, const ForeignCommand& command) {
@@ -184,14 +182,14 @@ Translation Schedule(const std::string& value, const ForeignCommand& command) {
 Translation Epochs(const std::string& value, const ForeignCommand& command) {
   const auto epochs = NumberFrom(value);
   const bool comes_before = epochs && command.Has({"warmup_prefix"});
-  return {{"--epochs=" + (comes_before ? Text(*epochs + command.Number({"warmup_epochs"}, 5)) : value)}};
+  return {{"--epochs=" + (comes_before ? ToText(*epochs + command.Number({"warmup_epochs"}, 5)) : value)}};
 }
 
 // With it the warmup comes before the epochs, and lengthens the run.
 Translation WarmupBefore(const std::string&, const ForeignCommand& command) {
   Translation translation{{"--schedule_through_warmup=false"}};
   if (!command.Has({"epochs"}))
-    translation.flags.push_back("--epochs=" + Text(300 + command.Number({"warmup_epochs"}, 5)));
+    translation.flags.push_back("--epochs=" + ToText(300 + command.Number({"warmup_epochs"}, 5)));
   return translation;
 }
 
@@ -285,11 +283,11 @@ Translation AverageOnCpu(const std::string&, const ForeignCommand& command) {
 Translation CropPart(const std::string& value, const ForeignCommand& command) {
   const double part = NumberFrom(value).value_or(0);
   if (!(part > 0 && part <= 1)) return {.refused = "expected a number, more than 0 to 1"};
-  return {{"--eval_resize=" + Text(std::floor(ImageSizeOf(command) / part))}};
+  return {{"--eval_resize=" + ToText(std::floor(ImageSizeOf(command) / part))}};
 }
 
 Translation InputSize(const std::string& value, const ForeignCommand& command) {
-  const std::string side = Text(ImageSizeOf(command));
+  const std::string side = ToText(ImageSizeOf(command));
   if (value != "3," + side + "," + side) return {.refused = "expected 3 SIZE SIZE, for square images of three colours"};
   return {{"--image_size=" + side}};
 }

@@ -13,7 +13,7 @@ constexpr std::string_view kOwnTransforms = "dtrain has its own transforms";
 Translation StartOfWarmup(const std::string& value, const ForeignCommand& command) {
   const auto part = NumberFrom(value), peak = NumberFrom(command.Value({"lr"}, "0.1"));
   if (!part || !peak) return {.refused = "it and --lr must be numbers"};
-  return {{"--warmup_start_lr=" + ToText(Value(*part * *peak))}};
+  return {{"--warmup_start_lr=" + ToText(*part * *peak)}};
 }
 
 std::vector<std::string> DefaultsOfTorchvision(const ForeignCommand& command) {

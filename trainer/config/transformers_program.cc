@@ -134,7 +134,7 @@ Translation Steps(const std::string& value, const ForeignCommand& command) {
 Translation Warmup(const std::string&, const ForeignCommand& command) {
   if (command.Value({"lr_scheduler_type"}, "") == "constant") return {.note = "only constant_with_warmup has a warmup"};
   const std::string steps = command.Value({"warmup_steps"}, "0");
-  if (NumberFrom(steps) >= 1.0) return {{"--warmup_steps=" + ToText(Value(std::floor(*NumberFrom(steps))))}};
+  if (NumberFrom(steps) >= 1.0) return {{"--warmup_steps=" + ToText(std::floor(*NumberFrom(steps)))}};
   return {{"--warmup_fraction=" + (NumberFrom(steps) == 0.0 ? command.Value({"warmup_ratio"}, steps) : steps)}};
 }
 
@@ -214,7 +214,7 @@ Translation DoEval(const std::string& value, const ForeignCommand& command) {
 Translation PercentHeldOut(const std::string& value, const ForeignCommand&) {
   const auto percent = NumberFrom(value);
   if (!percent) return {.refused = "expected a number"};
-  return {{"--val_fraction=" + ToText(Value(*percent / 100))}};
+  return {{"--val_fraction=" + ToText(*percent / 100)}};
 }
 
 // Of run_ner.py it only names the column of labels.
