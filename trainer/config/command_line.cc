@@ -1,8 +1,4 @@
-// Each value is set in gflags and copied to Config at once. So an optional field is set exactly if its flag was given,
-// and FlagSaver can restore gflags afterwards.
 #include "trainer/config/command_line.h"
-
-#include <gflags/gflags.h>
 
 #include <algorithm>
 #include <optional>
@@ -37,15 +33,12 @@ std::vector<command_line::Flag> FlagsOf(const Program& program, CommandLine& res
                      }});
   }
   for (const Flag& flag : Flags()) {
-    const bool is_number = flag.kind == Kind::kInteger || flag.kind == Kind::kNumber;
     flags.push_back({.name = flag.name,
                      .is_boolean = flag.kind == Kind::kBool,
                      .expected = Expected(flag.kind, flag.limits),
-                     .take = [&flag, &result, is_number](const std::string& value) {
+                     .take = [&flag, &result](const std::string& value) {
                        result.config.given.push_back(flag.name);
-                       if (is_number && !NumberFrom(value)) return false;  // gflags reads other notations, too
-                       return !gflags::SetCommandLineOption(flag.name.c_str(), value.c_str()).empty() &&
-                              flag.store(result.config);
+                       return Set(flag, value, result.config);
                      }});
   }
   return flags;
@@ -55,8 +48,7 @@ std::vector<command_line::Flag> FlagsOf(const Program& program, CommandLine& res
 void TakeModeWord(std::vector<command_line::Argument>& arguments, std::vector<std::string>& mistakes) {
   if (arguments.empty()) return;
   const std::string word = arguments.front().text;
-  const Flag* mode = FindFlag("mode");
-  const auto& modes = mode->limits.choices;
+  const auto& modes = FindFlag("mode")->limits.choices;
   if (std::ranges::find(modes, word) == modes.end()) return;
   mistakes.push_back("'" + word + "' is not a flag; write --mode=" + word + (word == "train" ? ", or nothing" : ""));
   arguments.erase(arguments.begin());
@@ -75,7 +67,6 @@ std::optional<command_line::Argument> TakeCommand(std::vector<command_line::Argu
 }  // namespace
 
 CommandLine ParseCommandLine(const std::vector<std::string>& arguments, const Program& program, Config* understood) {
-  const gflags::FlagSaver saver;
   std::vector<std::string> mistakes;
   CommandLine result;
   for (const ExtraFlag& flag : program.flags) result.extra[flag.name] = flag.default_value;

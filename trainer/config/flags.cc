@@ -791,6 +791,8 @@ bool IsOff(const Flag& flag, const Config& config) {
 }
 
 bool Set(const Flag& flag, const std::string& text, Config& config) {
+  const bool is_number = flag.kind == Kind::kInteger || flag.kind == Kind::kNumber;
+  if (is_number && !NumberFrom(text)) return false;  // gflags reads other notations, too
   const gflags::FlagSaver saver;
   return !gflags::SetCommandLineOption(flag.name.c_str(), text.c_str()).empty() && flag.store(config);
 }
