@@ -92,6 +92,8 @@ void AddFlags(std::string_view words, std::vector<std::string>& flags);
 constexpr std::string_view kOwnLoader = "dtrain has its own loader";
 constexpr std::string_view kEvaluationBatch = "evaluation uses the batch size of training";
 constexpr std::string_view kOnlyDefault = "only its default is taken";
+constexpr std::string_view kResumes = "a run resumes from its own checkpoints automatically";
+constexpr std::string_view kNoPython = "there is no Python code to compile";
 
 // Rows for which words are enough.
 // Flags that have another name here: "img_size=image_size drop=dropout".

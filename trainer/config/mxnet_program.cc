@@ -190,7 +190,7 @@ std::vector<Alias> RowsOfMxnet() {
          .refused = "ranks wait for each other's gradients"},
         {.name = "lr_factor", .translate = FactorOfMxnet},
         {.name = "lr_step_epochs", .translate = Milestones},
-        {.name = "load_epoch", .refused = "a run resumes from its own checkpoints automatically"},
+        {.name = "load_epoch", .refused = kResumes},
         {.name = "data_train", .translate = Split<TrainSplit>},
         {.name = "data_val", .translate = Split<ValSplit>},
         {.name = "rgb_mean", .translate = OfLevels<kMean>},

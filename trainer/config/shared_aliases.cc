@@ -15,7 +15,6 @@ namespace {
 constexpr std::string_view kOwnAverage =
     "--ema_decay=D --ema_every=STEPS keep an average; the equivalent of theirs is D = 1 - (1 - decay) x STEPS x global "
     "batch / epochs";
-constexpr std::string_view kResumes = "a run resumes from its own checkpoints automatically";
 
 // DeiT's program has a teacher only with a --distillation-type, which is none by default.
 Translation DeitsTeacher(const std::string& path, const ForeignCommand& command) {

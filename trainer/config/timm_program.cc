@@ -16,7 +16,6 @@ namespace dtrain::config {
 namespace {
 
 constexpr char kValidate[] = "validate.py", kInference[] = "inference.py";
-constexpr std::string_view kNoPython = "there is no Python code to compile";
 constexpr std::string_view kNoSplits = "there are no augmented copies with a loss of their own";
 
 // What timm's default_cfg of a model says where ours differs; its train.py evaluates with it.

@@ -298,8 +298,7 @@ std::vector<Alias> OfTrainersData() {
 
 std::vector<Alias> OfTrainersOptimization() {
   return Together({Renamed("per_device_train_batch_size=batch_size gradient_accumulation_steps=grad_accum_steps "
-                           "learning_rate=lr adam_epsilon=adam_eps max_grad_norm=clip_norm "
-                           "label_smoothing_factor=label_smoothing"),
+                           "adam_epsilon=adam_eps max_grad_norm=clip_norm label_smoothing_factor=label_smoothing"),
                    OptionalSwitches("bf16=--precision=bf16"),
                    WithoutEffect(kEvaluationBatch, "per_device_eval_batch_size"),
                    Translated(Betas, "adam_beta1 adam_beta2"),
@@ -326,8 +325,8 @@ std::vector<Alias> OfTrainersOptimization() {
 
 std::vector<Alias> OfTrainersRun() {
   return Together(
-      {Renamed("output_dir=run_dir resume_from_checkpoint=resume logging_steps=log_interval "
-               "ddp_backend=backend ddp_bucket_cap_mb=bucket_cap_mb"),
+      {Renamed("resume_from_checkpoint=resume logging_steps=log_interval ddp_backend=backend "
+               "ddp_bucket_cap_mb=bucket_cap_mb"),
        RenamedUnless("-1", "save_total_limit=keep_checkpoints"),
        OptionalSwitches("overwrite_output_dir=--resume=none use_cpu=--backend=gloo "
                         "full_determinism=--deterministic=run"),
