@@ -52,7 +52,8 @@ Names FamiliesWith(const std::string& flag, const ModelFacts& models) {
 std::string WhoDoesNotUse(const Flag& flag, const Config& config, const ModelFacts& models) {
   const std::string& task = config.run.task;
   const unsigned used_by = flag.traits.used_by;
-  if (used_by != 0 && task != "auto" && !TaskHas(task, used_by)) {
+  const bool is_known = TaskHas(task, ~0U);
+  if (used_by != 0 && is_known && !TaskHas(task, used_by)) {
     Names tasks;
     for (const TaskFacts& one : Tasks()) {
       if ((one.has & used_by) != 0) tasks.push_back(one.name);

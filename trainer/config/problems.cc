@@ -230,7 +230,7 @@ Rules ClassWeightRules(const Config& config) {
   const std::string& weights = config.optimizer.class_weights;
   const bool mixes = config.image.mixup > 0 || config.image.cutmix > 0;
   // The weights of several labels are for any targets.
-  const bool is_of_classes = !TaskHas(config.run.task, kSeveralLabels | kNumbers);
+  const bool is_of_classes = config.run.task == "auto" || TaskHas(config.run.task, kClasses);
   const bool from_counts = weights == "inverse" || weights == "sqrt" || weights == "effective";
   return {
       {"class_weights", weights.empty(), "none, inverse, sqrt, effective or a file"},

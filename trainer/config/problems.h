@@ -51,7 +51,7 @@ std::string FlagsThatNeedCrops(const Config& config);
 // flag is in its row (flags.cc), which families of models with the family, which schedules in choices.cc. Adds a
 // problem for every flag that was given and that the task, the schedule or the model's family does not use, unless its
 // value is the default or means the same as leaving it out, or the flag has a problem already. Settings that come from
-// a run count as not given. With --task=auto no flag is refused for the task.
+// a run count as not given. With --task=auto, or an unknown one, no flag is refused for the task.
 void CheckUses(const Config& config, const ModelFacts& models, std::vector<Problem>& problems);
 
 // Adds a problem for every flag that was given without its companion (FlagTraits), unless its value is the default or

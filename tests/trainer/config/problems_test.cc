@@ -206,6 +206,9 @@ TEST(Problems, RulesBetweenFlags) {
       {"--class_weights=inverse --mixup=0.2", 1, "--loss=ce without --mixup and --cutmix"},
       {"--class_weights=sqrt --loss=bce", 1, "--loss=ce without --mixup and --cutmix"},
       {"--class_weights=", 1, "none, inverse, sqrt, effective or a file"},
+      // Nobody can say what an unknown task does not use.
+      {"--task=image_clasification --hflip=0.25 --label_smoothing=0.1", 1, "did you mean image_classification?"},
+      {"--task=image_multilable --loss=bce --class_weights=inverse", 1, "did you mean image_multilabel?"},
   };
   for (const Rule& rule : rules) {
     const std::string text = Describe(ProblemsOf(rule.command, rule.world_size));
