@@ -76,6 +76,14 @@ Launch OneRank(const Facts& facts) {
   return launch;
 }
 
+// Only torchrun's rendezvous can change the number of machines. Without torchrun it must be a single number.
+int FixedNodeCount(const std::string& text, const std::string& name, const std::string& seen) {
+  const NodeCount nodes = ParseNodeCount(text, name, seen);
+  if (nodes.minimum == nodes.maximum) return nodes.maximum;
+  throw UsageError(name + "=" + text + ": a number of machines that may change needs torchrun",
+                   "start with torchrun --no-python --nnodes=" + text + ", or give one number; seen: " + seen);
+}
+
 Launch OneNode(const Facts& facts) {
   const config::RanksConfig& ranks = facts.ranks;
   GivenFlags flags;
@@ -86,15 +94,9 @@ Launch OneNode(const Facts& facts) {
   flags.Note("master_port", ranks.master_port, false);
   flags.RequireComplete("give the same --nnodes, --master_addr and --master_port on every machine");
   const std::string seen = Joined(flags.given);
-  const NodeCount nodes = ParseNodeCount(ranks.nnodes, "--nnodes", seen);
-  if (nodes.minimum != nodes.maximum) {
-    throw UsageError(
-        "--nnodes=" + ranks.nnodes + ": a number of machines that may change needs torchrun",
-        "start with torchrun --no-python --nnodes=" + ranks.nnodes + ", or give one number; seen: " + seen);
-  }
-  const int node_rank = Narrow(*ranks.node_rank);
-  RequireBelow(node_rank, nodes.maximum, "--node_rank", "--nnodes", seen);
-  return NodeLevel(facts, seen, nodes.maximum, node_rank, ProcessesPerNode(facts, "", ""), ranks.master_addr,
+  const int nodes = FixedNodeCount(ranks.nnodes, "--nnodes", seen), node_rank = Narrow(*ranks.node_rank);
+  RequireBelow(node_rank, nodes, "--node_rank", "--nnodes", seen);
+  return NodeLevel(facts, seen, nodes, node_rank, ProcessesPerNode(facts, "", ""), ranks.master_addr,
                    kDefaultMasterPort);
 }
 
@@ -293,13 +295,10 @@ std::optional<Launch> FromSlurmStep(const Facts& facts) {
 // Environments that start one process per machine (or pod), which has to start the local ranks: Kubeflow Trainer,
 // PyTorchJob and Volcano, AWS Batch.
 
-// Only torchrun's rendezvous can change the number of machines. Without torchrun it must be a single number.
-int FixedNodeCount(const Variables& variables, const std::string& name) {
-  const std::string text = variables.Text(name);
-  const NodeCount nodes = ParseNodeCount(text, name, variables.Seen());
-  if (nodes.minimum == nodes.maximum) return nodes.maximum;
-  throw UsageError(name + "=" + text + ": a number of machines that may change needs torchrun",
-                   "start with torchrun --no-python dtrain_main …, or set one number; seen: " + variables.Seen());
+// Returns the number of PET_NNODES, or another one where it is not set.
+int PetNodes(const Variables& variables, int otherwise) {
+  const std::string text = variables.Text("PET_NNODES");
+  return text.empty() ? otherwise : FixedNodeCount(text, "PET_NNODES", variables.Seen());
 }
 
 int MasterPort(const Variables& variables, const std::string& name) {
@@ -309,8 +308,7 @@ int MasterPort(const Variables& variables, const std::string& name) {
 std::optional<Launch> FromKubeflowTrainer(const Facts& facts) {
   const Variables variables(
       facts.environment, {"PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE", "PET_MASTER_ADDR", "PET_MASTER_PORT"});
-  const Variables others(facts.environment, {});
-  if (!others.FirstSet({"RANK", "LOCAL_RANK"}).empty() ||
+  if (!variables.FirstSet({"RANK", "LOCAL_RANK"}).empty() ||
       variables.FirstSet({"PET_NNODES", "PET_NODE_RANK", "PET_NPROC_PER_NODE", "PET_MASTER_ADDR"}).empty()) {
     return std::nullopt;
   }
@@ -318,7 +316,7 @@ std::optional<Launch> FromKubeflowTrainer(const Facts& facts) {
   if (!variables.FirstSet({"PET_NODE_RANK", "PET_MASTER_ADDR"}).empty()) {
     variables.Require({"PET_NNODES"}, "Kubeflow Trainer", hint);
   }
-  const int nodes = variables.Has("PET_NNODES") ? FixedNodeCount(variables, "PET_NNODES") : 1;
+  const int nodes = PetNodes(variables, 1);
   if (nodes > 1) {
     const bool given = !facts.ranks.master_addr.empty();
     variables.Require({"PET_NODE_RANK", given ? "PET_NODE_RANK" : "PET_MASTER_ADDR"}, "Kubeflow Trainer", hint);
@@ -335,14 +333,13 @@ std::optional<Launch> FromKubeflowTrainer(const Facts& facts) {
 std::optional<Launch> FromPods(const Facts& facts) {
   const Variables variables(facts.environment,
                             {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PET_NNODES", "PET_NPROC_PER_NODE"});
-  const Variables torchrun(facts.environment, {});
-  if (!variables.Has("RANK") || !torchrun.FirstSet({"LOCAL_RANK", "LOCAL_WORLD_SIZE"}).empty()) return std::nullopt;
+  if (!variables.Has("RANK") || !variables.FirstSet({"LOCAL_RANK", "LOCAL_WORLD_SIZE"}).empty()) return std::nullopt;
   const std::string hint =
       "RANK without LOCAL_RANK counts pods, as PyTorchJob and Volcano do: set all of them, or start with torchrun";
   variables.Require({"RANK", "WORLD_SIZE"}, "PyTorchJob", hint);
   const int world = *variables.Number("WORLD_SIZE", 1, kMaxRanks);
   const int processes = ProcessesPerNode(facts, variables.Text("PET_NPROC_PER_NODE"), "PET_NPROC_PER_NODE");
-  const int nodes = variables.Has("PET_NNODES") ? FixedNodeCount(variables, "PET_NNODES") : world;
+  const int nodes = PetNodes(variables, world);
   const auto per_pod = data::WholeNumber<int>(variables.Text("PET_NPROC_PER_NODE"));
   if (world != nodes && world != nodes * per_pod.value_or(processes)) {
     throw UsageError("WORLD_SIZE=" + std::to_string(world) + " is neither the number of pods, PET_NNODES=" +

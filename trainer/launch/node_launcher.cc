@@ -234,7 +234,7 @@ bool DiedOfRequest(const RankDeath& cause, const StopRequests& stops) {
 }  // namespace
 
 RestartPolicy::Verdict RestartPolicy::AfterFailure(int exit_code, int64_t last_step) {
-  if (max_restarts_ == 0 || exit_code == 0 || exit_code == static_cast<int>(ExitCode::kPreempted)) return {};
+  if (max_restarts_ == 0 || exit_code == 0 || exit_code == kPreempted) return {};
   const bool progress = without_progress_ < 0 || last_step > furthest_step_;
   without_progress_ = progress ? 0 : without_progress_ + 1;
   if (progress) furthest_step_ = last_step;
