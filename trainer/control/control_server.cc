@@ -63,6 +63,7 @@ class ControlServer::Loop {
   void HandleEnd(const Peer& peer);
   void End(ExitCode code, const std::string& message, int rank, const std::string& hint = "",
            std::optional<int> cause = {});
+  int64_t Furthest() const;
   int64_t StopMargin() const;
 
   const ControlServerOptions options_;
@@ -239,9 +240,7 @@ void ControlServer::Loop::HandleStop(Peer& peer, const std::string& kind, const 
     if (kind == "stop" && !stop_before_start_) stop_before_start_ = Clock::now();
   } else if (kind == "stop") {
     if (stop_.under_way()) return;
-    int64_t furthest = 0;
-    for (const Peer& other : peers_.all()) furthest = std::max(furthest, other.position.point);
-    propose(stop_.Propose(furthest, StopMargin()));
+    propose(stop_.Propose(Furthest(), StopMargin()));
   } else if (kind == "accept") {
     if (stop_.Accept(peer.rank, message.at("point"))) {
       peers_.Broadcast({{"kind", "commit"}, {"point", message.at("point")}});
@@ -251,12 +250,17 @@ void ControlServer::Loop::HandleStop(Peer& peer, const std::string& kind, const 
   }
 }
 
-// Returns the number of points that the furthest rank passes while a proposal travels to all ranks, plus 1.
-int64_t ControlServer::Loop::StopMargin() const {
+// Returns the last point that a rank is known to have passed.
+int64_t ControlServer::Loop::Furthest() const {
   int64_t furthest = 0;
   for (const Peer& peer : peers_.all()) furthest = std::max(furthest, peer.position.point);
+  return furthest;
+}
+
+// Returns the number of points that the furthest rank passes while a proposal travels to all ranks, plus 1.
+int64_t ControlServer::Loop::StopMargin() const {
   const double seconds = duration<double>(Clock::now() - go_time_).count();
-  return 1 + static_cast<int64_t>(static_cast<double>(furthest) / std::max(seconds, 1e-3) * kStopLeadSeconds);
+  return 1 + static_cast<int64_t>(static_cast<double>(Furthest()) / std::max(seconds, 1e-3) * kStopLeadSeconds);
 }
 
 void ControlServer::Loop::Tick(Clock::time_point now) {

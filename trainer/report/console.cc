@@ -267,12 +267,11 @@ void Console::Train(const TrainPoint& point) {
 void Console::Step(int64_t step, double epoch) {
   if (!bar_) return;
   constexpr double kNewest = 0.1;
-  const auto now = Clock::now();
   if (last_step_) {
     const double seconds = SecondsSince(*last_step_);
     step_seconds_ = step_seconds_ > 0 ? (1 - kNewest) * step_seconds_ + kNewest * seconds : seconds;
   }
-  last_step_ = now;
+  last_step_ = Clock::now();
   ShowTraining(step, epoch);
 }
 
@@ -293,12 +292,11 @@ void Console::ShowTraining(int64_t step, double epoch) {
 void Console::Evaluating(int64_t done, int64_t total) {
   if (!bar_) return;
   last_step_.reset();  // so that the next step's time does not include the evaluation
-  const auto now = Clock::now();
-  if (done == 1 || !evaluation_start_) evaluation_start_ = now;
+  if (done == 1 || !evaluation_start_) evaluation_start_ = Clock::now();
   ProgressBar::Content content{.label = "evaluating", .done = done, .total = total};
   if (done > 1) {
-    const double seconds = std::chrono::duration<double>(now - *evaluation_start_).count();
-    content.remaining_seconds = seconds / static_cast<double>(done - 1) * static_cast<double>(total - done);
+    content.remaining_seconds =
+        SecondsSince(*evaluation_start_) / static_cast<double>(done - 1) * static_cast<double>(total - done);
   }
   bar_->Show(std::move(content));
 }

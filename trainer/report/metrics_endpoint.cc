@@ -42,12 +42,10 @@ std::string QuotedLabel(const std::string& text) {
 }
 
 // Returns the name of a task's metric as a part of a Prometheus name, with an underscore for each other character.
-std::string NamePart(const std::string& name) {
-  std::string part = name;
-  for (char& c : part) {
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-  }
-  return part;
+std::string NamePart(std::string name) {
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
 }
 
 void AddTraining(const TrainPoint& point, double seconds_since, std::vector<MetricValue>& values) {
@@ -203,21 +201,20 @@ void RunMetrics::Finish(const RunResult& result) {
 
 std::vector<MetricValue> RunMetrics::Values() const {
   const std::vector<GpuUse> gpus = gpus_();  // without the lock: the driver may be slow, and the loop must not wait
-  std::vector<MetricValue> values;
   const std::lock_guard lock(mutex_);
-  values.push_back({"build_info",
-                    "Always 1; the labels give the version and the model.",
-                    1,
-                    {{"version", DTRAIN_VERSION}, {"model", facts_.model}}});
-  values.push_back({"ranks", "Number of ranks of the run.", facts_.world_size});
-  values.push_back({"planned_steps", "Optimizer steps of the whole run.", static_cast<double>(facts_.total_steps)});
-  values.push_back({"step_total", "Optimizer steps done, as of the last logged one.", static_cast<double>(step_)});
-  values.push_back({"epoch", "Epochs done so far, as a fraction.", epoch_});
-  values.push_back({"finished", "1 when all steps are done.", finished_ ? 1 : 0});
-  values.push_back({"data_wait_seconds_total", "Time that steps have waited for data.", data_wait_seconds_});
-  values.push_back(
-      {"skipped_steps_total", "Steps whose gradients were not finite.", static_cast<double>(skipped_steps_)});
-  values.push_back({"epoch_seconds", "Duration of the last whole epoch.", epoch_seconds_});
+  std::vector<MetricValue> values = {
+      {"build_info",
+       "Always 1; the labels give the version and the model.",
+       1,
+       {{"version", DTRAIN_VERSION}, {"model", facts_.model}}},
+      {"ranks", "Number of ranks of the run.", facts_.world_size},
+      {"planned_steps", "Optimizer steps of the whole run.", static_cast<double>(facts_.total_steps)},
+      {"step_total", "Optimizer steps done, as of the last logged one.", static_cast<double>(step_)},
+      {"epoch", "Epochs done so far, as a fraction.", epoch_},
+      {"finished", "1 when all steps are done.", finished_ ? 1 : 0},
+      {"data_wait_seconds_total", "Time that steps have waited for data.", data_wait_seconds_},
+      {"skipped_steps_total", "Steps whose gradients were not finite.", static_cast<double>(skipped_steps_)},
+      {"epoch_seconds", "Duration of the last whole epoch.", epoch_seconds_}};
   if (train_) AddTraining(*train_, SecondsSince(train_heard_), values);
   if (validation_) {
     AddValidationGauges(*validation_, values);
