@@ -233,8 +233,8 @@ int main(int argc, char** argv) {
     report::Failure failure = FailureOf(error);
     failure.rank = context.launch.rank;
     failure.world_size = context.launch.world_size;
-    failure.as_json = context.config.report.log_format == "json";
     if (status.control) failure = status.control->SettleFailure(failure);
+    failure.as_json = context.config.report.log_format == "json";
     report::ReportFailure(failure, "");
     return static_cast<int>(failure.code);
   };

@@ -243,10 +243,12 @@ int RunProgram(const std::function<int()>& body, const std::function<int(const s
   return exit_code;
 }
 
-void ReportAttempt(const launch::AttemptEnd& end, int world_size, const std::filesystem::path& run_directory) {
+void ReportAttempt(const launch::AttemptEnd& end, int world_size, const std::filesystem::path& run_directory,
+                   bool as_json) {
   ShowEndOfLog(end.cause, run_directory);
   if (end.cause.signal != 0) {
     report::Failure failure = KilledRank(end, world_size);
+    failure.as_json = as_json;
     if (!end.verdict.restart && !end.verdict.reason.empty()) failure.message += "; " + end.verdict.reason;
     report::ReportFailure(failure, run_directory);
     if (!end.verdict.restart) return;

@@ -23,7 +23,8 @@ int RunProgram(const std::function<int()>& body, const std::function<int(const s
 
 // The node launcher's report of a failed attempt, on stderr: the rank that failed first, and the end of its log. For a
 // rank that a signal has killed, which cannot report itself, also writes error.json in `run_directory`, unless that is
-// empty.
-void ReportAttempt(const launch::AttemptEnd& end, int world_size, const std::filesystem::path& run_directory);
+// empty. `as_json` is Failure::as_json.
+void ReportAttempt(const launch::AttemptEnd& end, int world_size, const std::filesystem::path& run_directory,
+                   bool as_json);
 
 }  // namespace dtrain

@@ -43,13 +43,6 @@ using namespace dtrain;
 
 constexpr auto kPostPatience = std::chrono::milliseconds(300);  // at most: the other ranks of this machine end after it
 
-void RunMode(const modes::RunContext& context) {
-  if (context.config.run.mode == "train") return modes::Train(context);
-  if (context.config.run.mode == "eval") return modes::EvaluateOnly(context);
-  if (context.config.run.mode == "export") return modes::Export(context);
-  modes::Predict(context);
-}
-
 // The flags that are not part of a run's configuration.
 config::Program OwnFlags() {
   const auto kind = config::Kind::kBool;
@@ -99,8 +92,9 @@ std::optional<int> ForkRanks(modes::RunContext& context, bool doctor) {
                        control::Clock::now() + kPostPatience);
   };
   options.on_failure = [&](const launch::AttemptEnd& end) {
-    const bool trains = config.run.mode == "train";  // else the folder is that of a run which has its own logs
-    if (!doctor) ReportAttempt(end, context.launch.world_size, trains ? config.run.dir : "");
+    if (doctor) return;
+    // If it does not train, the folder is that of a run which has its own logs.
+    ReportAttempt(end, context.launch.world_size, to_train ? config.run.dir : "", config.report.log_format == "json");
   };
   const launch::Forked forked = launch::ForkLocalRanks(context.launch, options);
   if (!forked.is_rank) return forked.exit_code;
@@ -116,14 +110,25 @@ void RequireGpu(const config::RanksConfig& ranks, int gpus, const device::NoGpu&
                    no_gpu.remedy + "; or do not require one, to compute on the CPU");
 }
 
-// Predictions and exports, also by a training's command, are one rank's: the first one of a launcher's, and this
-// process in place of those that it would start. Returns false on the others.
-bool IsTheOneRank(launch::Launch& launch) {
-  if (launch.rank > 0) return false;
+// Finds the launch. A mode of one rank runs on the first one of a launcher's, and in this process in place of those
+// that it would start; returns empty on the others.
+std::optional<launch::Launch> FindLaunch(config::Config& config, const launch::Machine& machine, bool doctor) {
+  const bool is_of_one_rank = !doctor && config::IsOfOneRank(config.run);
+  config::RanksConfig& ranks = config.ranks;
+  if (is_of_one_rank) {
+    if (ranks.node_rank.value_or(0) > 0) return std::nullopt;
+    ranks.nproc_per_node = ranks.nnodes = "";
+    ranks.node_rank.reset();
+    // It takes more steps for the batch of all ranks.
+    if (config.batch.global_batch_size && config.batch.batch_size) config.batch.grad_accum_steps.reset();
+  }
+  launch::Launch launch = launch::DetectLaunch(ranks, launch::ReadEnvironment(), machine);
+  if (!is_of_one_rank) return launch;
+  if (launch.rank > 0) return std::nullopt;
   launch.world_size = launch.local_world_size = launch.nnodes = 1;
   launch.spawns = 0;
   launch.address_key.clear();  // there is nobody to meet
-  return true;
+  return launch;
 }
 
 // Signals and the job's limit stop the run in an orderly way.
@@ -161,6 +166,21 @@ void ResolveConfig(modes::RunContext& context, bool has_gpu) {
   config::Resolve(config, world_size);
 }
 
+// Meets the other ranks and runs the mode.
+void RunMode(modes::RunContext& context, const launch::Machine& machine) {
+  config::Config& config = context.config;
+  launch::AddressFile address_file(launch::AddressFilePath(config.run.dir, context.launch.address_key));
+  context.address_file = &address_file;
+  launch::MeetThrough(address_file, machine, config.ranks.init_timeout_seconds, &loop::StopRequested, &context.launch,
+                      &context.listen_fd);
+  if (config.data.workers == 0) config.data.workers = device::ShareOfCores(context.launch);
+  if (config.run.mode == "train") return modes::Train(context);
+  if (config.run.mode == "eval") modes::EvaluateOnly(context);
+  if (config.run.mode == "predict") modes::Predict(context);
+  if (config.run.mode == "export") modes::Export(context);
+  report::PrintAnswer("");  // the results of training are in its files, too
+}
+
 // Does everything up to the exit code, in the parent and in every rank.
 int Main(int argc, char** argv, modes::RunContext& context, std::string& examined) {
   const config::CommandLine command_line = config::ParseCommandLine(argc, argv, OwnFlags(), &context.config);
@@ -174,15 +194,9 @@ int Main(int argc, char** argv, modes::RunContext& context, std::string& examine
   const device::NoGpu no_gpu = device::WhyNoGpu(signs, context.config.ranks.backend);
   const launch::Machine machine{device::CountGpus(), no_gpu.what, static_cast<int>(data::AvailableCores()),
                                 launch::OwnAddress()};
-  const std::string& mode = context.config.run.mode;
-  const bool is_of_one_rank = !doctor && (mode == "predict" || mode == "export");
-  if (is_of_one_rank) {
-    if (context.config.ranks.node_rank.value_or(0) > 0) return 0;
-    context.config.ranks.nproc_per_node = context.config.ranks.nnodes = "";
-    context.config.ranks.node_rank.reset();
-  }
-  context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), machine);
-  if (is_of_one_rank && !IsTheOneRank(context.launch)) return 0;
+  const auto found = FindLaunch(context.config, machine, doctor);
+  if (!found) return 0;
+  context.launch = *found;
   if (doctor) examined = "configuration";
   context.notes = command_line.notes;
   const bool wants_gpu = context.config.ranks.backend != "gloo";
@@ -201,22 +215,45 @@ int Main(int argc, char** argv, modes::RunContext& context, std::string& examine
   const std::string moved = launch::LeaveLoopback(machine, &context.launch);
   if (!moved.empty() && context.launch.rank == 0) report::LogWarning(moved);
   // From here on there is something to stop in an orderly way. Forked ranks inherit the handlers.
-  if (!doctor && (mode == "train" || mode == "eval")) CatchStops(context);
-  if (mode == "predict" || mode == "export") data::RemoveUnfinishedFilesOnSignals();
+  if (config::IsOfOneRank(context.config.run)) {
+    data::RemoveUnfinishedFilesOnSignals();
+  } else if (!doctor) {
+    CatchStops(context);
+  }
   if (context.launch.launcher.is_outlived) launch::EndWithParent();
   if (context.launch.spawns > 0) {
     if (const auto exit_code = ForkRanks(context, doctor)) return *exit_code;
   }
   if (doctor) examined = "meeting";
   if (doctor) return static_cast<int>(doctor::Examine(context, machine));
-  launch::AddressFile address_file(launch::AddressFilePath(context.config.run.dir, context.launch.address_key));
-  context.address_file = &address_file;
-  launch::MeetThrough(address_file, machine, context.config.ranks.init_timeout_seconds, &loop::StopRequested,
-                      &context.launch, &context.listen_fd);
-  if (context.config.data.workers == 0) context.config.data.workers = device::ShareOfCores(context.launch);
-  RunMode(context);
-  if (mode != "train") report::PrintAnswer("");  // the results of training are in its files, too
-  return 0;
+  return RunMode(context, machine), 0;
+}
+
+// Reports the failure of this process and returns its exit code. `examined` is the check of --doctor that the error
+// belongs to; empty without --doctor.
+int Report(const std::exception& error, const modes::RunContext& context, const std::string& examined) {
+  const modes::RunStatus& status = *context.status;
+  report::Failure failure = FailureOf(error);
+  failure.rank = context.launch.rank;
+  failure.world_size = context.launch.world_size;
+  if (status.rank->step >= 0) failure.step = status.rank->step;
+  // Before the other ranks hear of it and end, too.
+  if (failure.code != ExitCode::kPeerLost) status.rank->exit_code = static_cast<int>(failure.code);
+  const std::string& seen = context.launch.seen;
+  const bool met_badly = status.meets_ranks || (failure.code == ExitCode::kPeerLost && !failure.step);
+  if (met_badly && !seen.empty()) failure.hint += "; seen: " + seen;
+  if (status.control) failure = status.control->SettleFailure(failure);
+  failure.as_json = context.config.report.log_format == "json";
+  if (!examined.empty()) {
+    try {
+      doctor::Findings findings(failure.as_json, failure.rank, failure.world_size);
+      findings.Say(doctor::Failed(examined, failure.code, failure.message, failure.hint));
+      return static_cast<int>(failure.code);
+    } catch (const std::exception&) {  // stdout itself has failed
+    }
+  }
+  report::ReportFailure(failure, status.run_directory);
+  return static_cast<int>(failure.code);
 }
 
 }  // namespace
@@ -225,29 +262,7 @@ int main(int argc, char** argv) {
   modes::RunStatus status;
   modes::RunContext context;
   context.status = &status;
-  std::string examined;  // the check of --doctor that errors belong to; empty without --doctor
-  const auto report = [&](const std::exception& error) {
-    report::Failure failure = FailureOf(error);
-    failure.rank = context.launch.rank;
-    failure.world_size = context.launch.world_size;
-    failure.as_json = context.config.report.log_format == "json";
-    if (status.rank->step >= 0) failure.step = status.rank->step;
-    // Before the other ranks hear of it and end, too.
-    if (failure.code != ExitCode::kPeerLost) status.rank->exit_code = static_cast<int>(failure.code);
-    const std::string& seen = context.launch.seen;
-    const bool met_badly = status.meets_ranks || (failure.code == ExitCode::kPeerLost && !failure.step);
-    if (met_badly && !seen.empty()) failure.hint += "; seen: " + seen;
-    if (status.control) failure = status.control->SettleFailure(failure);
-    if (!examined.empty()) {
-      try {
-        doctor::Findings findings(context.config.report.log_format == "json", failure.rank, failure.world_size);
-        findings.Say(doctor::Failed(examined, failure.code, failure.message, failure.hint));
-        return static_cast<int>(failure.code);
-      } catch (const std::exception&) {  // stdout itself has failed
-      }
-    }
-    report::ReportFailure(failure, status.run_directory);
-    return static_cast<int>(failure.code);
-  };
-  return RunProgram([&] { return Main(argc, argv, context, examined); }, report);
+  std::string examined;
+  return RunProgram([&] { return Main(argc, argv, context, examined); },
+                    [&](const std::exception& error) { return Report(error, context, examined); });
 }

@@ -2,6 +2,7 @@
 as if nothing had happened. There are 6 kills here, and 1,000 with DTRAIN_LONG_TESTS=1; DTRAIN_KILLS sets their number,
 and DTRAIN_KILL_SEED their seed."""
 
+import json
 import math
 import os
 import random
@@ -43,6 +44,14 @@ def test_the_dead_rank_is_named_by_all_others(few_images, run_dir, victim):
         assert ("host " if victim else ", reached at 127.0.0.1:") in outcome.stderr, outcomes
         assert outcome.stderr.count("dtrain failed") == 1, outcomes
     assert f"rank {victim} " in load_json(run_dir / "error.json")["message"]
+
+
+def test_with_json_a_victim_ends_with_a_line_of_it(few_images, run_dir):
+    with Ranks(f"--data_dir={few_images}", "--epochs=1000", "--save_every_epochs=0", "--log_format=json",
+               f"--run_dir={run_dir}") as ranks:
+        ranks[0].wait_for_line('"kind":"train","step":2')
+        outcome = ranks.outcomes(ranks.signal(1, signal.SIGKILL), 1, [0])[0]
+    assert json.loads(outcome.stderr.splitlines()[-1])["kind"] == "peer_lost", outcome
 
 
 class Life:

@@ -55,7 +55,8 @@ def test_a_run_that_turns_them_predicts_so(trained, photos, tmp_path):
     first = [float(row["probability_1"]) for row in rows[:8]]
     assert max(first) - min(first) < 1e-6 and "EXIF" not in said  # a batch's last rows are summed otherwise on some CPUs
     assert [row["error"].split()[0] for row in rows[8:]] == ["GIF", "HEIC", "AVIF"] and "ignored: 1 *.txt" in said
-    rows, said = predicted(trained, photos, tmp_path / "stored.csv", "--noexif_orientation", "--nproc_per_node=2")
+    of_two_ranks = ("--nproc_per_node=2", "--batch_size=4", "--grad_accum_steps=1", "--global_batch_size=8")
+    rows, said = predicted(trained, photos, tmp_path / "stored.csv", "--noexif_orientation", *of_two_ranks)
     assert len({row["probability_1"] for row in rows[:8]}) > 4
     assert "--input: 7 of 11 images have an EXIF orientation" in said
     said = run("--mode=predict", f"--run_dir={trained}", f"--input={photos / 'y.HEIC'}", f"--output={tmp_path / 'none.csv'}", check=3).stderr

@@ -130,9 +130,9 @@ TEST(RunProgram, ALibrarysExitIsAFailureAndItsErrorHasNoStackTrace) {
   EXPECT_EXIT(RunProgram(exit_after_an_error, Report), testing::ExitedWithCode(7), "a library has ended the process");
 }
 
-std::string ReportOf(const launch::RankDeath& first, const std::filesystem::path& run_directory) {
+std::string ReportOf(const launch::RankDeath& first, const std::filesystem::path& run_directory, bool as_json = false) {
   testing::internal::CaptureStderr();
-  ReportAttempt({.cause = first, .last_step = 3}, /*world_size=*/4, run_directory);
+  ReportAttempt({.cause = first, .last_step = 3}, /*world_size=*/4, run_directory, as_json);
   return testing::internal::GetCapturedStderr();
 }
 
@@ -147,6 +147,8 @@ TEST(ReportAttempt, ShowsTheLogOfTheFirstRankAndBlamesNoVictim) {
   EXPECT_THAT(
       ReportOf({.rank = 2, .exit_code = 4, .signal = 9}, run / ""),
       AllOf(StartsWith("rank 2 failed first; "), HasSubstr("on rank 2 of 4 after step 3: the rank was killed")));
+  EXPECT_THAT(ReportOf({.rank = 2, .exit_code = 4, .signal = 9}, "", /*as_json=*/true),
+              StartsWith("{\"exit_code\":4,"));
 }
 
 }  // namespace

@@ -343,7 +343,7 @@ void CheckModel(const ModelConfig& model, const ModelFacts& facts, List& problem
 }
 
 void CheckBatch(const Config& config, int world_size, List& problems) {
-  if (config.run.mode == "predict" || config.run.mode == "export") return;  // one rank's, whatever a training's is
+  if (IsOfOneRank(config.run)) return;
   for (const char* name : {"batch_size", "global_batch_size", "grad_accum_steps", "elastic_shards"}) {
     const Flag* flag = FindFlag(name);
     if (!flag->limits.Allow(flag->get(config))) return;

@@ -41,6 +41,8 @@ std::optional<StepRange> ParseStepRange(const std::string& text) {
   return range ? std::optional(StepRange{range->first, range->second}) : std::nullopt;
 }
 
+bool IsOfOneRank(const RunConfig& run) { return run.mode == "predict" || run.mode == "export"; }
+
 double LearningRateFactor(const OptimizerConfig& optimizer, int64_t global_batch_size) {
   if (optimizer.lr_base_batch == 0) return 1;
   const double quotient = static_cast<double>(global_batch_size) / optimizer.lr_base_batch;

@@ -14,6 +14,9 @@ namespace dtrain::config {
 // The folder of the runs that --run_dir does not name.
 inline constexpr char kRuns[] = "runs";
 
+// Whether the mode is one rank's, whatever a training's command says of ranks and of the batch that they share.
+bool IsOfOneRank(const RunConfig& run);
+
 // The factor by which --lr is multiplied for this global batch, from --lr_base_batch and --lr_scaling; 1 without them.
 double LearningRateFactor(const OptimizerConfig& optimizer, int64_t global_batch_size);
 

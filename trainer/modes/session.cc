@@ -103,7 +103,9 @@ control::ControlPlaneOptions ControlOptionsFor(const RunContext& context) {
   options.stop_requested = &loop::StopRequested;
   options.warn = &report::LogWarning;
   options.note_cause = [rank = context.status->rank](int exit_code) { rank->cause = exit_code; };
-  options.end_process = [status = context.status](const report::Failure& failure) {
+  const bool as_json = context.config.report.log_format == "json";
+  options.end_process = [status = context.status, as_json](report::Failure failure) {
+    failure.as_json = as_json;
     const std::string run_directory = status->has_run_directory ? status->run_directory : "";
     report::ReportFailure(failure, run_directory);
     if (status->uses_nccl && !run_directory.empty()) {
