@@ -69,8 +69,8 @@ std::unique_ptr<tasks::SampleResults> ObserveSamples(const config::Config& confi
 // Throws DataError if there was nothing to measure, and warns if there was little, or if the loss is no number.
 void JudgeMeasured(const report::ValPoint& point, const std::string& split) {
   if (!loop::HasFiniteLoss(point)) {
-    report::LogWarning("the loss of " + split + " is not finite, and its metrics are no numbers: the weights hold " +
-                       "NaN, or a --precision overflows, unlike fp32");
+    report::LogWarning("the loss of " + split +
+                       " is not finite, and its metrics are no numbers: " + tasks::kWhyNotFinite);
   }
   if (!point.text) return;
   if (point.text->guessed == 0)

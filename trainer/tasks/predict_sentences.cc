@@ -146,12 +146,12 @@ void ForSamples(const data::SentenceSplit& split, const config::Config& config,
 }
 
 // Says how many rows were predicted and, as for images, how many could not be read or have no finite outputs.
-void PrintCount(const config::Config& config, const data::SentenceSplit& split, int64_t not_finite) {
+void PrintCountsOfRows(const config::Config& config, const data::SentenceSplit& split, int64_t not_finite) {
+  const int64_t bad = CountUnreadable(split);
   const bool has_lines = split.words && !split.words->lines.empty();
   const int64_t rows = has_lines     ? static_cast<int64_t>(split.words->lines.size())
-                       : split.words ? split.words->words() + CountUnreadable(split)
+                       : split.words ? split.words->words() + bad
                                      : split.source->size();
-  const int64_t bad = CountUnreadable(split);
   if (bad > 0) {
     const auto has_error = [](const auto& text) { return !text.error.empty(); };
     report::LogWarning(
@@ -305,7 +305,7 @@ void PredictWords(const config::Config& config, const weights::TrainedWeights& w
                                             : AppendEntities(tagged, *split.words, is_nested, append);
   };
   WriteTable(config.run.output, config.run.csv_bom, write, UnreadLine(0, nullptr));
-  PrintCount(config, split, not_finite);
+  PrintCountsOfRows(config, split, not_finite);
 }
 
 // ---- Sentences ----
@@ -321,7 +321,7 @@ void PredictTable(const config::Config& config, const weights::TrainedWeights& w
     ForSamples(
         split, config, [&](const data::Batch& rows) { return predictor.Of(rows).outputs_NC; }, append);
   });
-  PrintCount(config, split, not_finite);
+  PrintCountsOfRows(config, split, not_finite);
 }
 
 void PredictRows(config::Config config, at::Device device, bool of_tokens) {
@@ -407,7 +407,7 @@ void PredictTextFeatures(const config::Config& config, data::SentenceTarget targ
   const int64_t not_finite =
       WriteFeatures(config.run.features, split.source->size(), shape.hidden_size, ColumnsOf(split),
                     [&](const AppendSample& append) { ForSamples(split, config, features_of, append); });
-  PrintCount(config, split, not_finite);
+  PrintCountsOfRows(config, split, not_finite);
 }
 
 void PredictSentences(const config::Config& config, data::SentenceTarget target, at::Device device) {

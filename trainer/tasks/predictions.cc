@@ -32,8 +32,7 @@ bool AreFinite(const at::Tensor& numbers) { return at::isfinite(numbers).all().i
 
 void WarnOfNotFinite(int64_t samples) {
   if (samples == 0) return;
-  report::LogWarning("the model's outputs are not finite for " + CountOf(samples, "sample") +
-                     ": the weights hold NaN, or a --precision overflows, unlike fp32");
+  report::LogWarning("the model's outputs are not finite for " + CountOf(samples, "sample") + ": " + kWhyNotFinite);
 }
 
 // Has `write` append its samples; those whose values are not finite get an error. Returns their number.

@@ -106,6 +106,9 @@ class PredictionTable {
   std::vector<std::string> kept_;  // the names of these columns here
 };
 
+// Why outputs, or a loss, may not be finite.
+inline constexpr char kWhyNotFinite[] = "the weights hold NaN, or a --precision overflows, unlike fp32";
+
 // Returns FILE.jsonl, which names the rows of --features=FILE.npy.
 std::string RowNamesFile(const std::string& features);
 
