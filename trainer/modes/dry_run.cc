@@ -70,7 +70,7 @@ const char* DefaultAugment(const tasks::DataSplit& train) {
 }
 
 // Shows bytes as GiB with two decimals.
-double Gibibytes(double bytes) { return std::round(bytes / (1024.0 * 1024.0 * 1024.0) * 100) / 100; }
+double Gibibytes(double bytes) { return std::round(bytes / kGiB * 100) / 100; }
 
 // Throws what a run would throw that cannot use its folder. Returns the state.json of the checkpoint that it would
 // resume from; null if there is none.

@@ -20,8 +20,6 @@ namespace dtrain::modes {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
-
 std::string Size(double bytes) {
   constexpr double kMiB = 1024.0 * 1024.0, kManyMiB = 10'000;
   return bytes >= kManyMiB * kMiB ? report::Format("%.1f GiB", bytes / kGiB) : report::Format("%.0f MiB", bytes / kMiB);

@@ -13,6 +13,8 @@
 
 namespace dtrain::modes {
 
+inline constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
 // Estimates the memory of a rank in bytes: weights, gradients, the optimizer's state, the average, a teacher's weights,
 // and the activations that the forward pass keeps for the backward pass.
 double MemoryNeedOf(const config::Config& config, tasks::Task& task, const config::BatchSizes& batch);

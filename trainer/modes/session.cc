@@ -73,6 +73,8 @@ bool IsSameCommand(const nlohmann::json& start, const RunContext& context) {
   return weights::PartOf(start, "command") == config::StartRecord(context.start, context.config)["command"];
 }
 
+bool HasEnded(const report::RunDirectory& run) { return std::filesystem::exists(run.result_json); }
+
 // Whether the run in the directory of this config.json may have been begun by an earlier attempt of this job: a
 // scheduler's name of the job tells, else the command, and earlier versions did not write them. Of jobs without a name,
 // what has ended may be that of an earlier job.
@@ -80,7 +82,7 @@ bool MayBeOfJob(const report::RunDirectory& run, const RunContext& context) {
   const nlohmann::json start = StartIn(run.config_json), known = weights::PartOf(start, kJobKey);
   if (known.is_null()) return true;
   if (IsNamed(context.launch.job)) return known == context.launch.job;
-  return IsSameCommand(start, context) && !std::filesystem::exists(run.result_json);
+  return IsSameCommand(start, context) && !HasEnded(run);
 }
 
 // Whether an earlier attempt of this job began the run.
@@ -88,13 +90,7 @@ bool IsOfJob(const report::RunDirectory& run, const RunContext& context) {
   const nlohmann::json start = StartIn(run.config_json);
   const std::string& job = context.launch.job;
   return !job.empty() && weights::PartOf(start, kJobKey) == job && IsSameCommand(start, context) &&
-         MayBeOfJob(run, context);
-}
-
-distributed::RendezvousOptions RendezvousOptionsFor(const RunContext& context) {
-  return {.launch = context.launch,
-          .listen_fd = context.listen_fd,
-          .init_timeout_seconds = context.config.ranks.init_timeout_seconds};
+         (IsNamed(job) || !HasEnded(run));
 }
 
 control::ControlPlaneOptions ControlOptionsFor(const RunContext& context) {
@@ -234,7 +230,10 @@ Session::Session(const RunContext& run_context)
   // With --backend=nccl even a single rank uses NCCL, so that the code for several ranks can be tried on one GPU.
   if (launch.world_size > 1 || context.config.ranks.backend == "nccl") {
     context.status->meets_ranks = true;
-    rendezvous = std::make_unique<distributed::Rendezvous>(RendezvousOptionsFor(context), ControlOptionsFor(context));
+    const distributed::RendezvousOptions options = {.launch = launch,
+                                                    .listen_fd = context.listen_fd,
+                                                    .init_timeout_seconds = context.config.ranks.init_timeout_seconds};
+    rendezvous = std::make_unique<distributed::Rendezvous>(options, ControlOptionsFor(context));
     control = rendezvous->control();
     restarted = restarted || rendezvous->was_started_before();
   } else {
