@@ -211,15 +211,8 @@ SCHEDULERS = torch.optim.lr_scheduler
 SCHEDULES = {
     "torch cosine": (["--lr_schedule=cosine", "--end_lr=0.001"],
                      lambda: torch_rates(lambda o: SCHEDULERS.CosineAnnealingLR(o, LATER, eta_min=0.001))),
-    "torch step": (["--lr_schedule=step", "--lr_decay_epochs=1.5", "--lr_decay_factor=0.3"],
-                   lambda: torch_rates(lambda o: SCHEDULERS.StepLR(o, 15, gamma=0.3))),
-    "torch multi-step": (["--lr_schedule=step", "--lr_decay_epochs=1,2.5,4", "--lr_decay_factor=0.3"],
-                         lambda: torch_rates(lambda o: SCHEDULERS.MultiStepLR(o, [10, 25, 40], gamma=0.3))),
     "torch exponential": (["--lr_schedule=exponential", "--lr_decay_epochs=0.1", "--lr_decay_factor=0.97"],
                           lambda: torch_rates(lambda o: SCHEDULERS.ExponentialLR(o, gamma=0.97))),
-    "torch poly": (["--lr_schedule=poly", "--poly_power=2"],
-                   lambda: torch_rates(lambda o: SCHEDULERS.PolynomialLR(o, LATER, power=2))),
-    "TensorFlow linear_cosine": (["--lr_schedule=linear_cosine"], lambda: tensorflow_rates(0, 0.001, 0.5)),
     "TensorFlow linear_cosine with waves": (
         ["--lr_schedule=linear_cosine", "--cosine_periods=2.3", "--cosine_alpha=0.2", "--cosine_beta=0.01"],
         lambda: tensorflow_rates(0.2, 0.01, 2.3)),

@@ -43,28 +43,17 @@ def data(rows, module_dir):
     return path
 
 
-def compare(found, model, rows, which):
-    with torch.no_grad():
-        expected = model.eval()(input_ids=rows["input_ids"], attention_mask=rows["attention_mask"]).logits
-    real = rows["attention_mask"].bool()
-    assert_logits(found[real], expected[real], f"RoBERTa {which}", PEER)
-
-
 # ---- Logits and metrics ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("mask", [True, False])
-def test_logits_are_huggingfaces(folder, rows, tmp_path, mask):
-    given = {name: rows[name] for name in ("input_ids", "attention_mask") if mask or name == "input_ids"}
-    found = predict(given, tmp_path, "--model=roberta", f"--init_weights={folder}", "--batch_size=5")
-    compare(found, loaded(folder), rows, "with a mask" if mask else "without a mask")
 
 
 def test_logits_from_a_file_and_its_configuration(folder, rows, tmp_path):
     given = {"input_ids": rows["input_ids"].int()}
     found = predict(given, tmp_path, "--model=roberta", f"--model_config={folder / 'config.json'}",
                     f"--init_weights={folder / 'model.safetensors'}")
-    compare(found, loaded(folder), rows, "from a file and its configuration")
+    with torch.no_grad():
+        expected = loaded(folder).eval()(input_ids=rows["input_ids"], attention_mask=rows["attention_mask"]).logits
+    real = rows["attention_mask"].bool()
+    assert_logits(found[real], expected[real], "RoBERTa from a file and its configuration", PEER)
 
 
 def reference_metrics(model, rows) -> dict:

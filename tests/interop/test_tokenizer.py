@@ -20,8 +20,8 @@ pytestmark = pytest.mark.skipif(GPT3 is None or not DATA.exists(), reason="needs
 FILES = Path(GPT3.origin).parent / "data" if GPT3 else Path()
 
 
-def encode(texts, *flags):
-    flags = flags or (f"--encoder_json={FILES}/encoder.json", f"--vocab_bpe={FILES}/vocab.bpe")
+def encode(texts):
+    flags = f"--encoder_json={FILES}/encoder.json", f"--vocab_bpe={FILES}/vocab.bpe"
     lines = "".join(json.dumps(text) + "\n" for text in texts)
     return [json.loads(line) for line in run("encode", *flags, program=DATA, text=lines, threads=None).lines]
 
@@ -85,16 +85,3 @@ def test_long_runs_are_equal_and_quick(peer):
         return time.perf_counter() - start
     # Quadratic time would be many minutes.
     assert seconds(1_000_000) < 60
-
-
-def test_a_roberta_folder_keeps_its_ids(peer, tmp_path):
-    vocabulary = json.loads((FILES / "encoder.json").read_text(encoding="utf-8"))
-    del vocabulary["<|endoftext|>"]
-    ids = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, **{token: id + 4 for token, id in vocabulary.items()}}
-    ids["<mask>"] = len(ids)
-    (tmp_path / "vocab.json").write_text(json.dumps(ids), encoding="utf-8")
-    (tmp_path / "merges.txt").write_bytes((FILES / "vocab.bpe").read_bytes())
-    texts = ["A folder of Hugging Face's.", " naïve 日本語 <mask>", ""]
-    expected = [[id + 4 for id in row] for row in peer(texts)]
-    assert encode(texts, f"--tokenizer={tmp_path}") == expected
-    record("Tokenizers", "vocab.json and merges.txt of a RoBERTa", "Hugging Face's tokenizers", "the same ids", 0)

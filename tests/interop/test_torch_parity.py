@@ -42,8 +42,9 @@ def logits_of(model_name, weights, images, folder):
 # ---- Models ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
 def test_weights_of_other_types_are_converted(samples, tmp_path, dtype):
+    """bfloat16: test_weights.py."""
     model = new_model("resnet18").to(dtype)
     path = saved(model, tmp_path / "weights.safetensors")
     with torch.no_grad():
