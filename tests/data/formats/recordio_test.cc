@@ -31,14 +31,6 @@ std::string RawRecord(uint32_t flag, float label, const std::vector<float>& labe
   return record.append((4 - record.size() % 4) % 4, '\0');
 }
 
-// The first of several labels counts, and the image follows the last one.
-TEST(RecordIo, LabelArrays) {
-  const Records records =
-      ReadAll(kRecordIo, RawRecord(1, 0, {5}, "one") + RawRecord(3, 9, {4, 2, 8}, "three") + RawRecord(0, 6, {}, "x"));
-  EXPECT_THAT(records.labels, ElementsAre(5, 4, 6));
-  EXPECT_THAT(records.images, ElementsAre("one", "three", "x"));
-}
-
 TEST(RecordIo, TheMagicInsideDataSplitsARecord) {
   struct Case {
     std::string image;

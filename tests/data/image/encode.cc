@@ -87,11 +87,6 @@ std::vector<uint8_t> EncodePng(int width, int height, const std::vector<std::vec
   png_set_IHDR(png, info, static_cast<png_uint_32>(width), static_cast<png_uint_32>(height), options.bit_depth,
                options.color_type, options.interlaced ? PNG_INTERLACE_ADAM7 : PNG_INTERLACE_NONE,
                PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-  std::vector<png_color> palette;
-  for (size_t i = 0; i + 2 < options.palette.size(); i += 3) {
-    palette.push_back({options.palette[i], options.palette[i + 1], options.palette[i + 2]});
-  }
-  if (!palette.empty()) png_set_PLTE(png, info, palette.data(), static_cast<int>(palette.size()));
   png_write_info(png, info);
   std::vector<png_bytep> pointers;
   for (const auto& row : rows) pointers.push_back(const_cast<png_bytep>(row.data()));

@@ -31,7 +31,6 @@ struct PngOptions {
   int bit_depth = 8;
   int color_type = 2;  // PNG_COLOR_TYPE_RGB
   bool interlaced = false;
-  std::vector<uint8_t> palette = {};  // RGB triples
 };
 
 // `rows` are the bytes of each row as PNG packs them.

@@ -34,12 +34,6 @@ TEST(Dictionary, MayHaveTheMaskItself) {
   EXPECT_EQ(dictionary.vocabulary(), 7);
 }
 
-TEST(Dictionary, IsCountedAsFairseqCountsIt) {
-  const auto dictionary = Dictionary::Count({{"5", 2}, {"10", 2}, {"9", 7}, {"100", 2}});
-  EXPECT_EQ(dictionary.ToText(), "9 7\n10 2\n100 2\n5 2\n");  // 8 ids including the special tokens
-  EXPECT_EQ(Dictionary::Count({{"5", 2}}).ToText(), "5 2\nmadeupword0000 0\nmadeupword0001 0\nmadeupword0002 0\n");
-}
-
 // fairseq's, in order of frequency, do; that of GPT-2's numbers does not.
 TEST(Dictionary, GoesWithATokenizerWhoseTokensItLists) {
   const TemporaryFolder folder;

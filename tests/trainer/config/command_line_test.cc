@@ -33,13 +33,6 @@ std::string Mistakes(const Arguments& arguments, const Program& program = {}) {
 
 Config Parsed(const Arguments& arguments) { return ParseCommandLine(arguments).config; }
 
-TEST(CommandLine, NothingGivenIsTheDefaults) {
-  EXPECT_EQ(ToJson(Parsed({})), ToJson(Config()));
-  const char* argv[] = {"dtrain_main", "--lr=2"};
-  EXPECT_EQ(ParseCommandLine(2, argv).config.optimizer.lr, 2);
-  EXPECT_EQ(ToJson(ParseCommandLine(0, argv).config), ToJson(Config()));
-}
-
 TEST(CommandLine, Spellings) {
   for (const Arguments& arguments :
        std::vector<Arguments>{{"--batch_size=8", "--lr=0.5", "--nesterov"},
@@ -129,7 +122,7 @@ TEST(CommandLine, HelpAndVersionAnswer) {
   }
   EXPECT_THAT(ParseCommandLine({"--unknown", "--help"}).answer, HasSubstr("Usage: dtrain_main"));
   EXPECT_THAT(ParseCommandLine({"--version"}).answer, testing::MatchesRegex("dtrain_main [0-9]+\\.[0-9]+\\.[0-9]+"));
-  EXPECT_EQ(ParseCommandLine({}).answer, "");
+  EXPECT_EQ(ParseCommandLine(0, nullptr).answer, "");  // nor does a program without a name
 }
 
 TEST(CommandLine, AFlagOfAnotherToolIsAnsweredWithOurs) {

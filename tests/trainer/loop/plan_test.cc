@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "data/pipeline/sampler.h"
-#include "tests/message_of.h"
 #include "tests/words.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/resolve.h"
@@ -159,12 +158,6 @@ TEST(Plan, AWarmupMayBeLongerThanTheRun) {
     EXPECT_EQ(plan.WarningOfWarmup(),
               "the run of 20 steps ends in the warmup of 80: its learning rate reaches 0.095 of a peak of 0.4");
   }
-}
-
-TEST(Plan, AWarmupBeyondTheScheduleNamesTheSchedule) {
-  const auto plan = [] { Planned("--batch_size=10 --epochs=10 --warmup_epochs=5 --schedule_steps=20"); };
-  EXPECT_EQ(MessageOf(plan),
-            "--warmup_epochs is a warmup of 50 steps, longer than the schedule of --schedule_steps=20");
 }
 
 Progress At(int64_t step, int64_t best_step) {

@@ -102,11 +102,5 @@ TEST(RequireSameRun, AFlagThatIsMissingHasItsDefault) {
   EXPECT_NO_THROW(RequireSameRun(plain, {{"data_samples", 100}, {"seed", 1}, {"freeze", ""}}, false));
 }
 
-TEST(RequireSameRun, LetsTheDataChangeOnlyWhenAsked) {
-  const nlohmann::json saved = {{"data_fingerprint", "aa"}}, now = {{"data_fingerprint", "bb"}};
-  EXPECT_THROW(RequireSameRun(saved, now, false), DataError);
-  EXPECT_NO_THROW(RequireSameRun(saved, now, true));
-}
-
 }  // namespace
 }  // namespace dtrain::loop

@@ -31,13 +31,5 @@ TEST(KeepSamples, WhatTheRunBeganWithNeedNotBeGivenAgain) {
   EXPECT_FALSE(config.image.exif_orientation);
 }
 
-TEST(KeepSamples, AFreshRunHasTheDefaults) {
-  nlohmann::json state;
-  config::Config config;
-  KeepSamples(state, config);
-  EXPECT_EQ(config.data.split_seed, 0);
-  EXPECT_TRUE(config.image.exif_orientation);
-}
-
 }  // namespace
 }  // namespace dtrain::modes

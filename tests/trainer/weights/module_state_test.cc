@@ -36,34 +36,6 @@ TEST(Freeze, TheBackboneIsAllButTheClassifier) {
             (std::vector<std::string>{"classifier.1.weight", "classifier.1.bias"}));
 }
 
-TEST(Freeze, ModulesAreNamedWhole) {
-  const Frozen frozen("conv1,bn1,layer1.0,layer4");
-  for (const std::string& name : Learning(*frozen.model)) {
-    EXPECT_FALSE(name.starts_with("conv1") || name.starts_with("layer1.0.") || name.starts_with("layer4."));
-  }
-  const auto names = Learning(*frozen.model);
-  EXPECT_THAT(names, testing::Contains("layer1.1.conv1.weight"));
-  EXPECT_THAT(names, testing::Contains("fc.bias"));
-}
-
-// The model is in training mode, but its frozen norms do not change their statistics.
-TEST(Freeze, NormsOfFrozenPartsKeepTheirStatistics) {
-  const Frozen frozen("conv1,bn1,layer1");
-  const auto before = StateOf(*frozen.model);
-  std::vector<at::Tensor> copies;
-  for (const auto& [name, tensor] : before) copies.push_back(tensor.detach().clone());
-  frozen.model->forward(at::randn({4, 3, 32, 32})).sum().backward();
-  for (size_t i = 0; i < before.size(); ++i) {
-    const bool is_frozen = before[i].first.starts_with("bn1.") || before[i].first.starts_with("layer1.");
-    if (before[i].first.find("running_") == std::string::npos) continue;
-    EXPECT_EQ(at::equal(before[i].second, copies[i]), is_frozen) << before[i].first;
-  }
-  // The statistics that ranks exchange: two for each of the other 15 norms.
-  EXPECT_EQ(RunningStatistics(*frozen.model).size(), 2U * 15);
-  EXPECT_FALSE(frozen.model->named_parameters()["conv1.weight"].grad().defined());
-  EXPECT_TRUE(frozen.model->named_parameters()["layer2.0.conv1.weight"].grad().defined());
-}
-
 TEST(Freeze, NamesWhatThereIs) {
   const Frozen nothing("");
   const auto said = [&](const std::string& freeze) {

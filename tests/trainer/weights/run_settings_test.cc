@@ -23,15 +23,6 @@ config::Config EvaluationOf(const std::string& run) {
 
 std::string Nested(size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); }
 
-TEST(TakeSettingsOfRun, ModelAndImageSizeAreTheRuns) {
-  const TemporaryFolder run;
-  run.Write("config.json", R"({"model": "resnet18", "image_size": 64})");
-  config::Config config = EvaluationOf(run.path());
-  TakeSettingsOfRun(config);
-  EXPECT_EQ(config.model.name, "resnet18");
-  EXPECT_EQ(config.image.size, 64);
-}
-
 TEST(TakeSettingsOfRun, TheRunsDataIsFoundFromAnyDirectory) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "photos");
