@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from command import MAIN
+from command import MAIN, TINY, run
 from matrix import Recorder
+from text_data import TEXT, make_tokens
 from two_hosts import TwoHosts
 
 CLASSES = ("blue", "green", "red", "stripes")
@@ -109,6 +110,20 @@ def images(tmp_path_factory) -> Path:
 def few_images(tmp_path_factory) -> Path:
     """40 training images, 2.5 batches of 16, and 8 for validation. Not to be changed."""
     return make_image_folder(tmp_path_factory.mktemp("few_images") / "data", train=10, val=2)
+
+
+@pytest.fixture(scope="session")
+def one_step(few_images, tmp_path_factory) -> Path:
+    """A run of one step on `few_images`. Not to be changed."""
+    folder = tmp_path_factory.mktemp("one_step") / "run"
+    run(*TINY, f"--data_dir={few_images}", "--max_steps=1", f"--run_dir={folder}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tokens(tmp_path_factory) -> Path:
+    """Token files of a small text, with a validation split. Not to be changed."""
+    return make_tokens(tmp_path_factory.mktemp("tokens"), train=TEXT, valid="the dog and the cat sat\n" * 30)
 
 
 @pytest.fixture

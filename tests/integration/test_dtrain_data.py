@@ -1,5 +1,4 @@
-"""dtrain_data from outside: all formats give the same listing and the same training for the same images, and survive
-damage."""
+"""dtrain_data from outside: all formats give the same listing for the same images, and survive damage."""
 
 import json
 import os
@@ -12,7 +11,7 @@ import pytest
 from PIL import Image
 from safetensors.numpy import save_file
 
-from command import DATA, TINY, choices, load_lines, losses, run, sha256
+from command import DATA, TINY, choices, load_lines, run, sha256
 
 FORMATS = choices(DATA, "output_format")
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason=f"{DATA} is not built")
@@ -72,13 +71,6 @@ def test_inspect_shows_what_pillow_sees(few_images):
         assert (line["width"], line["height"]) == image.size
         channels = [sum(band.getdata()) / 1600 for band in image.convert("RGB").split()]
         assert line["mean_rgb"] == pytest.approx(channels, abs=1e-6)
-
-
-def test_training_is_the_same_from_a_pack(few_images, packs, tmp_path):
-    """Of one format, since all have the same samples."""
-    for name, folder in (("folders", few_images), ("pack", packs / FORMATS[0])):
-        run(*TINY, f"--data_dir={folder}", f"--run_dir={tmp_path / name}", "--max_steps=2", "--shuffle=none")
-    assert losses(tmp_path / "pack") == losses(tmp_path / "folders") and len(losses(tmp_path / "pack")) == 2
 
 
 # ---- pack ------------------------------------------------------------------------------------------------------------

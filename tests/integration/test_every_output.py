@@ -32,15 +32,13 @@ TARGETS, FEW = ["foreign", "input", "folder"], 1
 
 
 @pytest.fixture(scope="module")
-def commands(few_images, module_dir):
-    trained = module_dir / "run"
-    run(*TINY, f"--data_dir={few_images}", "--max_steps=1", f"--run_dir={trained}")
+def commands(few_images, one_step, module_dir):
     tokenizer = write_tokenizer(module_dir / "tokenizer")
     (module_dir / "text").write_text(TEXT, encoding="utf-8")
-    data, from_run = f"--data_dir={few_images}", f"--run_dir={trained}"
+    data, from_run = f"--data_dir={few_images}", f"--run_dir={one_step}"
     return {"train": (*TINY, data, "--max_steps=1"), "eval": ("--mode=eval", data, from_run),
             "predict": ("--mode=predict", from_run, f"--input={few_images / 'val' / 'red'}"),
-            "export": ("--mode=export", f"--input={trained}"), "pack": ("pack", data, "--output_format=webdataset"),
+            "export": ("--mode=export", f"--input={one_step}"), "pack": ("pack", data, "--output_format=webdataset"),
             "verify": ("verify", data), "index": ("index", data), "tokenize": ("tokenize", *tokenizer, f"--input={module_dir / 'text'}"),
             "loader": ("loader", *TINY, data, "--steps=1"), "pairs": ("pairs",)}
 

@@ -65,10 +65,9 @@ def test_the_loader_dumps_the_labels(task, table, tmp_path):
     assert (batch["targets"] >= 0).all() and len(np.unique(batch["targets"])) > 1
 
 
-def test_a_classifier_of_others_begins_anew(table, few_images, tmp_path):
-    run(*TINY, f"--data_dir={few_images}", "--max_steps=1", f"--run_dir={tmp_path / 'classes'}")
+def test_a_classifier_of_others_begins_anew(table, few_images, one_step, tmp_path):
     for task, outputs in (("image_multilabel", 3), ("image_regression", 2)):
-        said = run(*flags_of(task, table, "--max_steps=1"), f"--init_weights={tmp_path / 'classes'}", f"--run_dir={tmp_path / task}").stderr
+        said = run(*flags_of(task, table, "--max_steps=1"), f"--init_weights={one_step}", f"--run_dir={tmp_path / task}").stderr
         assert f"the given weights have 4 classes, but this run has {outputs}" in said
         assert load_json(tmp_path / task / "config.json")["start"]["best_metric"] == {"image_multilabel": "map", "image_regression": "r2"}[task]
     # Numbers whose scale is another go on from the weights: what these predict in the labels' unit has not changed.

@@ -77,9 +77,9 @@ def slurm():
         yield machine
 
 
-@pytest.mark.parametrize("arguments, flags", [(("-n2",), ()), (("-N1", "-n1", "-c2"), ("--nproc_per_node=2",))])
-def test_srun(slurm, few_images, run_dir, weights, arguments, flags):
-    run(*arguments, MAIN, *GENTLE, *flags, f"--data_dir={few_images}", f"--run_dir={run_dir}", program="srun",
+def test_srun(slurm, few_images, run_dir, weights):
+    """One task, which starts its ranks. A task for each rank: clusters/test_slurm_scripts.py."""
+    run("-N1", "-n1", "-c2", MAIN, *GENTLE, "--nproc_per_node=2", f"--data_dir={few_images}", f"--run_dir={run_dir}", program="srun",
         env=slurm.environment)
     assert_same_run(run_dir, weights)
 

@@ -42,7 +42,7 @@ def test_the_plan_of_one_rank(flags, tmp_path):
     assert list(tmp_path.iterdir()) == []  # nothing is run, nothing is written
 
 
-def test_a_plan_ends_as_its_run_would(images, few_images, tmp_path):
+def test_a_plan_ends_as_its_run_would(images, few_images, one_step, tmp_path):
     before = sorted(tmp_path.rglob("*"))
     flags = ("--dry_run", *TINY, f"--data_dir={images}")
     assert "memory" in run(*flags, "--batch_size=1000000", "--epochs=100000", check=7).stderr
@@ -50,10 +50,8 @@ def test_a_plan_ends_as_its_run_would(images, few_images, tmp_path):
     run(*flags, f"--resume={tmp_path / 'none'}", check=5)
     run(*flags, f"--run_dir={tmp_path / 'one' / 'two'}")
     assert sorted(tmp_path.rglob("*")) == before  # what was tried is gone
-    there = tmp_path / "run"
-    run(*TINY, f"--data_dir={few_images}", "--max_steps=1", f"--run_dir={there}")
-    run(*flags, f"--run_dir={there}", check=3)  # a run of other data
-    run("--dry_run", *TINY, f"--data_dir={few_images}", f"--run_dir={there}")
+    run(*flags, f"--run_dir={one_step}", check=3)  # a run of other data
+    run("--dry_run", *TINY, f"--data_dir={few_images}", f"--run_dir={one_step}")
 
 
 def test_what_needs_a_gpu_says_so(flags):

@@ -10,12 +10,6 @@ import pytest
 from command import DATA, TINY, Background, load_json, run, sha256, wait_until
 
 
-@pytest.fixture(scope="module")
-def trained(few_images, module_dir):
-    run(*TINY, f"--data_dir={few_images}", "--max_steps=1", f"--run_dir={module_dir / 'r'}")
-    return module_dir / "r"
-
-
 def refused(*flags, code=2, **options):
     outcome = run(*flags, check=code, **options)
     assert f"exit code {code})" in outcome.stderr and "what to do: " in outcome.stderr, outcome
@@ -26,17 +20,17 @@ def export(source, target, *flags, check=0):
     return run("--mode=export", f"--input={source}", f"--output={target}", *flags, check=check)
 
 
-def test_an_export_replaces_only_an_export(trained, tmp_path):
+def test_an_export_replaces_only_an_export(one_step, tmp_path):
     folder = tmp_path / "exported"
     for _ in range(2):
-        export(trained, folder)
+        export(one_step, folder)
     first = sha256(folder / "model.safetensors")
     assert load_json(folder / "config.json")["exported_by"] == "dtrain"
     for source in (folder, folder / "model.safetensors"):
         assert "is read" in export(source, folder, check=2).stderr
     assert "is read" in export(folder, folder / "model.safetensors", check=2).stderr
     (folder / "config.json").write_text('{"model_type": "roberta"}', encoding="utf-8")
-    assert "files of another origin" in export(trained, folder, check=2).stderr
+    assert "files of another origin" in export(one_step, folder, check=2).stderr
     # A training does not replace it either, nor what it starts from.
     train = (*TINY, "--data_format=synthetic", "--num_classes=4", "--max_steps=1", f"--run_dir={folder}")
     assert "config.json exists, and this command did not write it" in refused(*train)
@@ -66,8 +60,8 @@ def test_a_link_to_what_is_not_mounted_stays(tmp_path):
     assert (tmp_path / "runs").is_symlink()
 
 
-def test_an_evaluation_quotes_no_defaults(trained, few_images, tmp_path):
-    export(trained, tmp_path / "timm")
+def test_an_evaluation_quotes_no_defaults(one_step, few_images, tmp_path):
+    export(one_step, tmp_path / "timm")
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / "config.json").write_text('{"model": "roberta_tiny", "image_size": 224}', encoding="utf-8")
     for folder, missing in (("timm", "model"), ("text", "tokens_per_sample")):
@@ -76,18 +70,18 @@ def test_an_evaluation_quotes_no_defaults(trained, few_images, tmp_path):
         assert "--image_size=224" not in message
 
 
-def test_what_is_no_file_is_not_exported(trained, tmp_path):
+def test_what_is_no_file_is_not_exported(one_step, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     os.mkfifo(tmp_path / "pipe.safetensors")
     for name in ("pipe", "pipe.safetensors"):
         assert "no regular file" in export(tmp_path / name, tmp_path / "x", check=2).stderr
-    assert "no regular file" in export(trained, tmp_path / "pipe.safetensors", check=2).stderr
-    assert "scripts/export_onnx.py" in export(trained, tmp_path / "x.onnx", check=2).stderr
-    assert "end it in /" in export(trained, tmp_path / "x.bin", check=2).stderr
-    assert "a model of images" in export(trained / "model.safetensors", tmp_path / "x", "--task=masked_lm", check=2).stderr
+    assert "no regular file" in export(one_step, tmp_path / "pipe.safetensors", check=2).stderr
+    assert "scripts/export_onnx.py" in export(one_step, tmp_path / "x.onnx", check=2).stderr
+    assert "end it in /" in export(one_step, tmp_path / "x.bin", check=2).stderr
+    assert "a model of images" in export(one_step / "model.safetensors", tmp_path / "x", "--task=masked_lm", check=2).stderr
     assert not list(tmp_path.glob("x*"))
     for folder in ("v1.0", "x.bin/"):
-        export(trained, f"{tmp_path}/{folder}")
+        export(one_step, f"{tmp_path}/{folder}")
         assert (tmp_path / folder / "config.json").exists()
 
 
@@ -112,14 +106,14 @@ def test_nothing_is_written_among_the_data(own_images):
 
 
 @pytest.mark.parametrize("program", ["predict", "pack"])
-def test_a_signal_leaves_nothing_unfinished(trained, few_images, tmp_path, program):
+def test_a_signal_leaves_nothing_unfinished(one_step, few_images, tmp_path, program):
     folder = tmp_path / "photos" / "train" / "red"
     folder.mkdir(parents=True)
     for number in range(2000):
         os.link(few_images / "val" / "red" / "000.jpg", folder / f"{number}.jpg")
     out = tmp_path / "out"
     out.mkdir()
-    command = (("--mode=predict", f"--run_dir={trained}", f"--input={folder}", f"--output={out / 'x.csv'}", "--batch_size=1")
+    command = (("--mode=predict", f"--run_dir={one_step}", f"--input={folder}", f"--output={out / 'x.csv'}", "--batch_size=1")
                if program == "predict" else ("pack", f"--data_dir={folder.parents[1]}", f"--output={out}", "--shards=1",
                                              "--output_format=webdataset", "--short_side=20", "--workers=1"))
     unfinished = out / (".x.csv.tmp" if program == "predict" else "train-000000.tar.partial")

@@ -9,7 +9,6 @@ import shutil
 import pytest
 
 from command import TINY_RESNET, TINY_STEADY, Background, free_port, load_json, losses, metrics, run, sha256
-from text_data import TEXT, make_tokens
 
 GENTLE = (*TINY_STEADY, "--lr=0.0005", "--max_steps=3")
 
@@ -138,11 +137,6 @@ IMAGES = (*ELASTIC, "--model=efficientnet_b0", "--image_size=32", "--global_batc
 # 8 shards of 2 or 3 blocks
 TEXTS = (*ELASTIC, "--model=roberta_tiny", "--tokens_per_sample=32", "--global_batch_size=19", "--optimizer=adam", "--lr=0.002",
          "--dropout=0.1", "--attention_dropout=0.1", "--max_steps=6", "--precision=bf16")
-
-
-@pytest.fixture(scope="module")
-def tokens(module_dir):
-    return make_tokens(module_dir, train=TEXT, valid="the dog and the cat sat\n" * 30)
 
 
 def ranks(count: int) -> tuple:

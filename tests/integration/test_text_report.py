@@ -8,7 +8,6 @@ import re
 import pytest
 
 from command import load_json, metrics, run
-from text_data import TEXT, make_tokens
 
 # The keys of a training line and of a validation line, in fairseq's order, without those that a CPU and fp32 do not
 # have.
@@ -18,11 +17,6 @@ VALID_KEYS = ["epoch", "valid_loss", "valid_ppl", "valid_wps", "valid_wpb", "val
 
 TINY_TEXT = ("--model=roberta_tiny", "--tokens_per_sample=32", "--optimizer=adam", "--lr=0.002", "--clip_norm=1",
              "--log_interval=1", "--save_every_epochs=0")
-
-
-@pytest.fixture(scope="module")
-def tokens(module_dir):
-    return make_tokens(module_dir, train=TEXT, valid="the dog and the cat sat\n" * 30)
 
 
 def statistics(text: str, key: str) -> list[dict]:
