@@ -218,6 +218,10 @@ def load_lines(path: Path) -> list:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+def inspected(*flags) -> list[dict]:
+    return [json.loads(line) for line in run("inspect", *flags, program=DATA).lines]
+
+
 def load_table(path: Path) -> list[dict]:
     with open(path, newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))

@@ -80,6 +80,12 @@ class Account:
         told = run(*arguments, "--output", "json", program="aws", env=self.environment, timeout=300).stdout
         return json.loads(told) if told.strip() else None
 
+    def denying(self, folder, commands: str, answer: str) -> str:
+        """Returns a PATH on which the AWS CLI fails for commands like this pattern of the shell."""
+        make_program(folder / "aws", f'#!/bin/sh\ncase "$*" in {commands}) echo {answer} >&2; exit 254 ;; esac\n'
+                                     f'exec "{self.environment["PATH"].split(":", 1)[0]}/aws" "$@"\n')
+        return f"{folder}:{self.environment['PATH']}"
+
     def put(self, bucket: str, key: str = "", content: bytes = b"") -> None:
         """Makes a bucket, or an object in it."""
         headers = {"Content-Type": "application/octet-stream", "Authorization": "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request"}

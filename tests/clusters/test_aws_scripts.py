@@ -97,11 +97,8 @@ def test_a_file_system_is_not_replaced_while_aws_does_not_answer(account, tmp_pa
     made = account.aws("fsx", "describe-file-systems")["FileSystems"][0]["FileSystemId"]
     larger = account.script("cloudformation/set_up.sh", "--file-system", check=2, CAPACITY_GIB="4800").stderr
     assert "has CapacityGib 2400, not 4800: another one would take its place" in larger
-    make_program(tmp_path / "aws",
-                 '#!/bin/sh\ncase "$*" in *describe-stacks*dtrain-files*) echo Throttling >&2; exit 254 ;; esac\n'
-                 f'exec "{account.environment["PATH"].split(":", 1)[0]}/aws" "$@"\n')
     refused = account.script("cloudformation/set_up.sh", "--file-system", check=2, CAPACITY_GIB="4800",
-                             PATH=f"{tmp_path}:{account.environment['PATH']}").stderr
+                             PATH=account.denying(tmp_path, "*describe-stacks*dtrain-files*", "Throttling")).stderr
     assert "does not describe the stack dtrain-files: Throttling" in refused
     assert [one["FileSystemId"] for one in account.aws("fsx", "describe-file-systems")["FileSystems"]] == [made]
 
@@ -120,9 +117,8 @@ def test_what_is_needed_before_anything_is_made(account, tmp_path):
         refused = account.script(script, *(("2",) if "instances" in script else ()), check=2, **needed).stderr
         assert "580 is the last branch" in refused and f"{variable}=" in refused
     # What AWS does not answer is not taken for an empty text.
-    make_program(tmp_path / "aws", '#!/bin/sh\ncase "$*" in *JobRoleArn*) echo Throttling >&2; exit 254 ;; esac\n'
-                 f'exec "{account.environment["PATH"].split(":", 1)[0]}/aws" "$@"\n')
-    refused = account.script("batch/set_up.sh", "--workflow", check=2, IMAGE="i", PATH=f"{tmp_path}:{account.environment['PATH']}").stderr
+    refused = account.script("batch/set_up.sh", "--workflow", check=2, IMAGE="i",
+                             PATH=account.denying(tmp_path, "*JobRoleArn*", "Throttling")).stderr
     assert "does not describe the stack dtrain-base: Throttling" in refused
     assert account.aws("batch", "describe-job-queues")["jobQueues"] == []
 

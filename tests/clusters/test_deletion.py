@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from command import ROOT, make_program, run
+from command import ROOT, run
 from imitation import stand_ins
 from tools import tracked
 
@@ -154,10 +154,7 @@ def test_file_systems_go_when_they_are_exported_and_unused(account, tmp_path):
     for operation, text in (("create-data-repository-task", f"the files of {ours} cannot be exported"),
                             ("describe-job-queues", "whose the queue dtrain is cannot be found out"),
                             ("describe-subnets", f"the network of {ours} cannot be found")):
-        make_program(tmp_path / "aws",
-                     f'#!/bin/sh\n[ "$2" != {operation} ] || {{ echo AccessDenied >&2; exit 254; }}\n'
-                     f'exec "{account.environment["PATH"].split(":", 1)[0]}/aws" "$@"\n')
-        denied = account.script("clean_up.sh", "base", "--yes", check=2, PATH=f"{tmp_path}:{account.environment['PATH']}").stderr
+        denied = account.script("clean_up.sh", "base", "--yes", check=2, PATH=account.denying(tmp_path, f"*{operation}*", "AccessDenied")).stderr
         assert text in denied and ours in file_systems(account)
     assert "Exporting what" in account.script("clean_up.sh", "base", "--yes").stdout
     assert file_systems(account) == [foreign]

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 from safetensors.numpy import save_file
 
-from command import DATA, TINY, choices, load_lines, run, sha256
+from command import DATA, TINY, choices, inspected, load_lines, run, sha256
 
 FORMATS = choices(DATA, "output_format")
 pytestmark = pytest.mark.skipif(not DATA.exists(), reason=f"{DATA} is not built")
@@ -22,7 +22,7 @@ def data(*flags, **options):
 
 
 def inspect(folder, *flags):
-    return [json.loads(line) for line in data("inspect", f"--data_dir={folder}", *flags).lines]
+    return inspected(f"--data_dir={folder}", *flags)
 
 
 def pack(source, output, name, *flags, **options):

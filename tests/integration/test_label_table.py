@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from command import DATA, TINY, load_json, load_table, run
+from command import DATA, TINY, inspected, load_json, load_table, run
 from conftest import CLASSES
 
 FLAGS = (*TINY, "--epochs=3", "--max_steps=5")
@@ -38,10 +38,6 @@ def data(few_images, table):
 def trained(data, module_dir):
     folder = module_dir / "trained"
     return folder, run(*FLAGS, *data, f"--run_dir={folder}")
-
-
-def inspected(*flags):
-    return [json.loads(line) for line in run("inspect", *flags, program=DATA).lines]
 
 
 # ---- The trainer -----------------------------------------------------------------------------------------------------

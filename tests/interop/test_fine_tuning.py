@@ -148,7 +148,7 @@ def test_the_first_of_equally_likely_classes_is_predicted(work, tmp_path):
     expected = expected_metrics("text_classification", logits_of(model, work.inputs()), targets)
     found = {name: json.loads(outcome.last_line)[f"val_{name}"] for name in expected}
     assert found == pytest.approx(expected, rel=1e-5)
-    predicted = [json.loads(line)["prediction"] for line in (tmp_path / "all.jsonl").read_text(encoding="utf-8").splitlines()]
+    predicted = [row["prediction"] for row in load_lines(tmp_path / "all.jsonl")]
     assert predicted == ROWS * LABELS[:1]
     record("Models", "metrics and predictions of equally likely classes", PEER, "the same classes", 0)
 
@@ -160,7 +160,7 @@ def test_features_are_the_first_hidden_states(work, tmp_path, head):
     outcome = run("--mode=predict", f"--init_weights={folder}", f"--input={work.classes / 'dev.tsv'}", "--batch_size=5",
                   f"--tokens_per_sample={LENGTH}", f"--features={tmp_path / 'x.safetensors'}")
     assert outcome.last_line == f"predicted={ROWS}"
-    names = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text(encoding="utf-8").splitlines()]
+    names = load_lines(tmp_path / "x.jsonl")
     assert names == [{"row": number, "text": row["sentence1"], "pair": row["sentence2"]} for number, row in enumerate(work.rows)]
     model = transformers.RobertaModel.from_pretrained(folder, add_pooling_layer=False).eval()
     with torch.no_grad():

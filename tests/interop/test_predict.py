@@ -12,7 +12,7 @@ from PIL import Image
 from safetensors.numpy import load_file
 from torchvision.transforms import v2
 
-from command import load_table, run
+from command import load_lines, load_table, run
 from conftest import CLASSES
 from truth import record
 
@@ -89,7 +89,7 @@ def test_features_are_what_the_classifier_sees(trained, tmp_path, name):
                   "--batch_size=2")
     assert outcome.last_line == "predicted=4 unreadable=1" and "5 of 5 images" in outcome.stderr
     found = np.load(tmp_path / name) if name.endswith("npy") else load_file(tmp_path / name)["features"]
-    rows = [json.loads(line) for line in (tmp_path / "features.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows = load_lines(tmp_path / "features.jsonl")
     assert [row["file"] for row in rows] == sorted(map(str, (tmp_path / "photos").iterdir()))
     assert [bool(row.get("error")) for row in rows] == np.isnan(found).all(axis=1).tolist() == [False, True, False, False, False]
     model = torchvision.models.resnet18(num_classes=len(CLASSES)).eval()

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from command import DATA, Answering, run, sha256
+from command import DATA, Answering, inspected, run, sha256
 from truth import record
 
 PEERS = Path(__file__).with_name("record_peers.py")
@@ -37,10 +37,6 @@ def lists_of(name):
     """The label of each image: several classes, or none, and two numbers."""
     several = [[first + FIRST_LABEL[name] for first in row] for row in ([0, 2], [1], [], [0, 1, 2])]
     return {"image_multilabel": several, "image_regression": [[0.5, -3.0], [1e-3, 7.25], [0.1, 0.0], [2.0, 5.0]]}
-
-
-def inspected(*flags):
-    return [json.loads(line) for line in run("inspect", *flags, program=DATA).lines]
 
 
 @each_format

@@ -221,7 +221,7 @@ def test_what_cannot_be_read_has_a_row_with_an_error(work, tmp_path):
             assert outcome.last_line == counted and f"line {bad[0]}: this is not UTF-8 text" in outcome.stderr, outcome
         rows = load_table(tmp_path / "out.csv")
         assert [int(row["line"]) for row in rows if row["error"]] == bad
-        lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+        lines = load_lines(tmp_path / "out.jsonl")
         assert [number for number, line in enumerate(lines, 1) if "error" in line] == bad
         for name in ("out.csv", "out.jsonl"):
             (tmp_path / name).unlink()

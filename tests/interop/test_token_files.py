@@ -4,7 +4,6 @@ tokenize."""
 
 import gzip
 import hashlib
-import json
 import os
 import struct
 from collections import Counter
@@ -14,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from command import DATA, run
+from command import DATA, inspected, run
 from truth import record
 
 pytest.importorskip("tokenizers")
@@ -90,7 +89,7 @@ def test_files_are_fairseqs_to_the_byte(tmp_path):
         assert f"other.txt {what}" in tokenize(*TOKENIZER, f"--input={tmp_path}/other.txt", f"--output={data}/other", check=3).stderr
 
     # The written files are read, too.
-    shown = [json.loads(line) for line in run("inspect", f"--data_dir={data}", "--split=train", program=DATA).lines]
+    shown = inspected(f"--data_dir={data}", "--split=train")
     assert shown == [{"index": i, "length": len(item), "sha256": hashlib.sha256(np.array(item, "<i8").tobytes()).hexdigest()}
                      for i, item in enumerate(items)]
     assert "train: 17 records, 0 bad" in run("verify", f"--data_dir={data}", f"--output={tmp_path}", program=DATA).stdout
@@ -125,8 +124,8 @@ def test_lines_of_many_megabytes(tmp_path):
     (tmp_path / "a.txt").write_text(f"short\n{line}\nshort\n" + "\r".join(["mac"] * 300_000))
     outcome = tokenize(*TOKENIZER, "--workers=2", f"--input={tmp_path}/a.txt", f"--output={tmp_path}/train", timeout=60)
     assert "300003 lines" in outcome.stdout
-    shown = run("inspect", f"--data_dir={tmp_path}", "--limit=3", program=DATA).lines
-    assert [json.loads(line)["length"] for line in shown] == [len(words_of) + 1 for words_of in words(tmp_path / "a.txt")[:3]]
+    shown = inspected(f"--data_dir={tmp_path}", "--limit=3")
+    assert [line["length"] for line in shown] == [len(words_of) + 1 for words_of in words(tmp_path / "a.txt")[:3]]
 
 
 def test_damage_is_named(tmp_path):
