@@ -33,11 +33,6 @@ TEST(Shown, EscapesWhatIsNoUtf8) {
   EXPECT_EQ(Shown("a\xe6\x97"), "a\\xe6\\x97");  // cut off
 }
 
-TEST(Shown, TwiceIsOnce) {
-  const std::string text = "a\n\x1b\xff\\n日";
-  EXPECT_EQ(Shown(Shown(text)), Shown(text));
-}
-
 TEST(Shown, CutsLongTextsAndSaysSo) {
   EXPECT_EQ(Shown("abcdef", 6), "abcdef");
   EXPECT_EQ(Shown("abcdefg", 6), "abcdef... (7 bytes)");

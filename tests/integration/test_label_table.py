@@ -40,9 +40,6 @@ def trained(data, module_dir):
     return folder, run(*FLAGS, *data, f"--run_dir={folder}")
 
 
-# ---- The trainer -----------------------------------------------------------------------------------------------------
-
-
 def test_an_evaluation_names_a_table(few_images, data, trained, tmp_path):
     folder, outcome = trained
     evaluate = ("--mode=eval", "--weights=last", f"--run_dir={folder}", f"--output={tmp_path}")
@@ -82,9 +79,6 @@ def test_images_without_folders_are_told_of_the_flag(few_images, tmp_path):
     hint = f"--labels={table} --data_dir={tmp_path / 'train'}"
     assert hint in refused.stderr
     run(*FLAGS, *hint.split(), "--image_column=id", "--val_fraction=0.2", "--dry_run")
-
-
-# ---- dtrain_data -----------------------------------------------------------------------------------------------------
 
 
 def test_a_pack_has_the_classes_of_the_table(few_images, data, tmp_path):

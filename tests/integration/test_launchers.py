@@ -24,9 +24,6 @@ def test_no_launcher_around_the_tests_reaches_their_programs():
     assert {"RANK", "LOCAL_", "MASTER_", "PET_", "SLURM_", "OMPI_", "PMI_", "PMIX_", "AWS_", "TORCHELASTIC_"} <= {*LAUNCHER_VARIABLES}
 
 
-# ---- The real ones ---------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def weights(few_images, module_dir):
     """Returns the weights' hash after a run on two ranks of our own launcher. Every other launcher of two ranks must

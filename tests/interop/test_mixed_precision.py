@@ -111,9 +111,6 @@ def test_bf16_is_torch_amps(overflowing, resnet18, run_dir):  # noqa: F811
     assert_same_course(points, run_dir, resnet18, both, least=1e-3)
 
 
-# ---- Steps that are not finite ---------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def with_nans(samples, module_dir):  # noqa: F811
     images = samples[0].clone()

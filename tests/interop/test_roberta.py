@@ -43,9 +43,6 @@ def data(rows, module_dir):
     return path
 
 
-# ---- Logits and metrics ----------------------------------------------------------------------------------------------
-
-
 def test_logits_from_a_file_and_its_configuration(folder, rows, tmp_path):
     given = {"input_ids": rows["input_ids"].int()}
     found = predict(given, tmp_path, "--model=roberta", f"--model_config={folder / 'config.json'}",
@@ -76,9 +73,6 @@ def test_evaluation_is_torchs(folder, rows, data, unpad):
     record("Models", f"RoBERTa {unpad}, loss of an evaluation", PEER, "1e-4 of the loss",
            worst_ratio([point["loss"]], [expected["loss"]]))
     assert json.loads(outcome.last_line)["val_perplexity"] == point["perplexity"]
-
-
-# ---- Training --------------------------------------------------------------------------------------------------------
 
 
 def train(data, folder, run_dir, *flags):

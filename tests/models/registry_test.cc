@@ -89,21 +89,13 @@ TEST(Registry, EachNameHasOneModel) {
     EXPECT_THROW(MakeImageModel(name, {}), std::out_of_range);
   }
   EXPECT_THROW(MakeImageModel("roberta", {}), std::out_of_range);
+  EXPECT_EQ(TextModelOfType("resnet"), "");
 }
 
-TEST(Registry, WhatDiffersBetweenFamilies) {
+TEST(Registry, ModelsAreDescribed) {
   EXPECT_EQ(Description("resnet50"), "ResNet of 50 layers, for images of 224 pixels");
   EXPECT_EQ(Description("efficientnet_b5"), "EfficientNet of width 1.6 and depth 2.2, for images of 456 pixels");
   EXPECT_EQ(Description("roberta_base"), "RoBERTa of 12 layers, 768 wide, with 12 heads, for text");
-  EXPECT_EQ(FindModel("efficientnet_b4")->norm_epsilon, 1e-5);
-  EXPECT_EQ(FindModel("efficientnet_b5")->norm_epsilon, 1e-3);
-  EXPECT_EQ(ClassifierWeightName("efficientnet_b0"), "classifier.1.weight");
-  EXPECT_EQ(ClassifierName("efficientnet_b0"), "classifier.1");
-  EXPECT_EQ(HeadIn("efficientnet_b0", *MakeImageModel("efficientnet_b0", {})).module, "classifier.1");
-  EXPECT_EQ(ClassifierWeightName("roberta"), "classifier.out_proj.weight");
-  EXPECT_EQ(HeadName("roberta_base", HeadKind::kWords), "lm_head");
-  EXPECT_EQ(TextModelOfType("roberta"), "roberta");
-  EXPECT_EQ(TextModelOfType("resnet"), "");
 }
 
 // What the trainer takes for granted.

@@ -64,16 +64,6 @@ TEST(Sequences, PositionsSkipPaddingUnlessTheyArePlaces) {
   EXPECT_TRUE(PositionsOf(ids, from_0).equal(at::tensor({0, 1, 2, 3, 3}, at::kLong).unsqueeze(0)));
 }
 
-TEST(Sequences, PackedOnesAreThePaddedOnesWithoutPadding) {
-  const at::Tensor ids = RobertaIds();
-  at::Tensor kept;
-  const Sequences packed = Packed(ids, ids.ne(kPadding), kRobertaShape, &kept);
-  EXPECT_TRUE(packed.packed());
-  EXPECT_EQ(packed.lengths, (std::vector<int64_t>{9, 4, 1}));
-  EXPECT_TRUE(packed.offsets.equal(at::tensor({0, 9, 13, 14}, at::kInt)));
-  EXPECT_TRUE(packed.ids.equal(ids.flatten().index_select(0, kept)));
-}
-
 // One sequence is longer than several blocks of AttendInBlocks, one shorter than the window.
 TEST(Sequences, AWindowLeavesOutDistantTokens) {
   constexpr int64_t kHeads = 2, kWindow = 3;

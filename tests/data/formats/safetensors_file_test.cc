@@ -58,7 +58,6 @@ std::vector<BadCase> BadCases() {
   const std::string other = R"("b":{"dtype":"U8","shape":[2],"data_offsets":[)";
   const std::string first = R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)";
   return {
-      {"empty", "", "only 0 bytes"},
       {"short", "1234567", "only 7 bytes"},
       {"text", "this is just some text", "is a text, not a safetensors file"},
       {"header beyond the file", SafetensorsBytes("{}", "").substr(0, 9), "in a file of 9"},

@@ -132,7 +132,6 @@ INSTANTIATE_TEST_SUITE_P(
     TokenDataset, DamagedTokens,
     testing::Values(Damage{"OldFormat", std::string("TNTIDX\0\0", 8) + kGood, kTokens, "older format"},
                     Damage{"NoIndex", "no such thing at all, but long enough", kTokens, "does not begin with MMIDIDX"},
-                    Damage{"Nothing", "", kTokens, "does not begin with MMIDIDX"},
                     Damage{"HeaderCut", kGood.substr(0, 25), kTokens, "does not begin with MMIDIDX"},
                     Damage{"Version", With(kGood, 9, "\2"), kTokens, "version 2"},
                     Damage{"Floats", With(kGood, 17, "\6"), kTokens, "floating-point"},

@@ -34,8 +34,6 @@ TEST(CgroupCores, Version1) {
   EXPECT_EQ(CgroupCores("4:cpu,cpuacct:/job\n", folder.path()), 0);
 }
 
-TEST(AvailableCores, AtLeastOne) { EXPECT_GE(AvailableCores(), 1); }
-
 constexpr int64_t kMiB = 1 << 20;
 
 TEST(AvailableMemory, IsTheLeastOfMachineAndGroups) {

@@ -219,11 +219,8 @@ class SlowSource : public NumberedSource {
 TEST(Loader, SlowReadsAreOverlapped) {
   const SlowSource source(4000);
   const NumberDecoder decoder;
-  const auto begin = std::chrono::steady_clock::now();
   Loader loader(source, decoder, Training(4000, 64, 40), {.decode_threads = 1}, nullptr);
   EXPECT_EQ(AllIndices(loader).size(), 2560U);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-  std::printf("%.0f reads/s\n", 2560 / seconds.count());
   EXPECT_GT(source.most_at_once(), 16);  // only slow storage gets more than eight readers
   EXPECT_TRUE(loader.waits_for_storage());
 }

@@ -122,14 +122,6 @@ TEST(ParseSizeSchedule, TakesAscendingEpochsFromZero) {
   }
 }
 
-TEST(SizeAt, IsTheLastThatHasBegun) {
-  const SizeSchedule schedule = {{0, 160}, {6, 176}};
-  for (const auto& [epoch, size] : {std::pair{0, 160}, {5, 160}, {6, 176}, {100, 176}}) {
-    EXPECT_EQ(SizeAt(schedule, epoch), size) << epoch;
-  }
-  EXPECT_EQ(SizeAt({}, 3), 0);
-}
-
 TEST(ShardPermutation, IsOneOfNeighboursThatDependsOnSeedAndEpoch) {
   for (const int64_t n : {1, 64, 65, 5000, 10000}) {
     std::vector<int64_t> order = ShardPermutation(n, 3, 1);

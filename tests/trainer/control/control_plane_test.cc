@@ -16,8 +16,6 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// ---- Bad records --------------------
-
 // Ranks 0 and 1 both meet record 7, and rank 1 meets record 9: two different records, one more than the budget.
 TEST(ControlPlane, BadRecordsOfAllRanksTogetherEndThemAll) {
   LoopbackRanks ranks(3);
@@ -52,8 +50,6 @@ TEST(ControlPlane, ALoneRankCountsForItselfAndStopsWhenAsked) {
   EXPECT_TRUE(alone.StopsHere(2));
   alone.Leave();
 }
-
-// ---- Stopping --------------------
 
 // Each rank passes points at its own pace, and rank 2 is asked to stop on the way.
 TEST(ControlPlane, WhoWaitsInTheExchangeIsAheadOfWhoeverHasMoreShards) {
@@ -99,8 +95,6 @@ TEST(ControlPlane, AStopBeforeTheStartReachesThoseWhoComeSoon) {
   });
   EXPECT_THAT(said, testing::Each("stopped before the training began"));
 }
-
-// ---- Losing ranks --------------------
 
 TEST(ControlPlane, OneRanksFailureIsTheReasonOfTheOthers) {
   LoopbackRanks ranks(3);

@@ -33,8 +33,6 @@ LineSocket Connect(int port) {
   return socket;
 }
 
-// ---- Strangers at rank 0 --------------------
-
 TEST(HostilePeers, AnAnswerIsOfNoUseToAnotherConnection) {
   LoopbackRanks ranks(2);
   ranks.Start(0);
@@ -97,8 +95,6 @@ TEST(HostilePeers, NoDescriptorLeftSpinsNoCore) {
   EXPECT_TRUE(Join(ranks.JoinOptionsOf(1)).socket.is_open());  // the server accepts connections again
 }
 
-// ---- Ranks that are broken --------------------
-
 TEST(HostilePeers, ALineThatNoRankSendsEndsTheRunAndSaysSo) {
   const std::string line =
       R"({"kind":"config","config":)" + std::string(100'000, '[') + std::string(100'000, ']') + "}";
@@ -121,8 +117,6 @@ TEST(HostilePeers, ARankThatNeverPausesKeepsNobodyFromTheServer) {
   });
   EXPECT_ERROR("waiting for 1 of 3 ranks: 1 not there; gave up after --init_timeout", first.WaitForAll("{}"));
 }
-
-// ---- A false rank 0 --------------------
 
 // Answers one connection as rank 0 would, with `token`, and then sends `lines`.
 std::jthread FalseRankZero(int listening, const std::string& token, std::vector<std::string> lines) {

@@ -26,8 +26,6 @@ config::RanksConfig Nodes(const std::string& nnodes, std::optional<int64_t> node
   return ranks;
 }
 
-// ---- Open MPI --------------------
-
 // mpirun 4.1 of Debian 12, the second of two ranks on each of two hosts.
 const std::string kOpenMpi =
     "OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=2 "
@@ -116,8 +114,6 @@ TEST(OtherMpi, IsRefusedUnlessItsProcessIsAlone) {
   EXPECT_THAT(TextOf({}, inherited + " SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2"), HasSubstr("slurm 1/2"));
 }
 
-// ---- Slurm --------------------
-
 // srun -N2 -n5 of Slurm 22.05: the second task of the second node.
 const std::string kSlurm =
     "SLURM_JOB_ID=7 SLURM_STEP_ID=1 SLURM_PROCID=4 SLURM_LOCALID=1 SLURM_NODEID=1 SLURM_STEP_NUM_TASKS=5 "
@@ -178,8 +174,6 @@ TEST(Slurm, Refused) {
                          {{}, "SLURM_STEP_NODELIST=gpu[1", "'gpu[1' cannot be read"},
                          {Nproc("8"), "", "contradicts the 2 local ranks that srun has started"}});
 }
-
-// ---- One process per machine --------------------
 
 const std::string kKubeflow =
     "PET_NNODES=4 PET_NODE_RANK=3 PET_NPROC_PER_NODE=auto PET_MASTER_ADDR=job-node-0-0.job PET_MASTER_PORT=29400";
