@@ -45,15 +45,20 @@ TRANSFORM = v2.Compose([v2.PILToTensor(), v2.Resize(40, antialias=True), v2.Cent
                         v2.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])])
 
 
-def expected_guesses(trained, path):
+@pytest.fixture(scope="module")
+def model(trained):
     model = torchvision.models.resnet18(num_classes=len(CLASSES)).eval()
     model.load_state_dict(torch.load(trained.parent / "model.pt", weights_only=True))
+    return model
+
+
+def expected_guesses(model, path):
     with torch.no_grad():
         best = model(TRANSFORM(Image.open(path).convert("RGB"))[None]).softmax(1)[0].sort(descending=True)
     return [(label, CLASSES[label], probability) for probability, label in zip(best.values.tolist(), best.indices.tolist())]
 
 
-def test_a_folder_and_a_file_become_a_table(trained, folder, few_images, tmp_path):
+def test_a_folder_and_a_file_become_a_table(trained, model, folder, few_images, tmp_path):
     alone = few_images / "val" / "red" / "000.jpg"
     outcome = run("--mode=predict", f"--run_dir={trained}", f"--input={folder},{alone}", f"--output={tmp_path / 'out.csv'}",
                   "--batch_size=4", "--log_format=json")
@@ -69,7 +74,7 @@ def test_a_folder_and_a_file_become_a_table(trained, folder, few_images, tmp_pat
         if row["error"]:
             assert row["class_1"] == row["probability_5"] == ""
             continue
-        for rank, (label, name, probability) in enumerate(expected_guesses(trained, row["file"]), 1):
+        for rank, (label, name, probability) in enumerate(expected_guesses(model, row["file"]), 1):
             assert (int(row[f"class_{rank}"]), row[f"name_{rank}"]) == (label, name)
             worst = max(worst, abs(float(row[f"probability_{rank}"]) - probability))
         assert row["class_5"] == ""  # there are four
@@ -78,26 +83,24 @@ def test_a_folder_and_a_file_become_a_table(trained, folder, few_images, tmp_pat
            "1e-3", worst)
 
 
-@pytest.mark.parametrize("name", ["features.npy", "features.safetensors"])
-def test_features_are_what_the_classifier_sees(trained, tmp_path, name):
+def test_features_are_what_the_classifier_sees(trained, model, tmp_path):
     """Images that need no resizing, and one that cannot be read, whose row is NaN."""
     (tmp_path / "photos").mkdir()
     for number in range(5):
         Image.effect_noise((40, 40), 60 + number).convert("RGB").save(tmp_path / "photos" / f"{number}.png")
     (tmp_path / "photos" / "1.png").write_bytes(b"none")
-    outcome = run("--mode=predict", f"--run_dir={trained}", f"--input={tmp_path / 'photos'}", f"--features={tmp_path / name}",
-                  "--batch_size=2")
-    assert outcome.last_line == "predicted=4 unreadable=1" and "5 of 5 images" in outcome.stderr
-    found = np.load(tmp_path / name) if name.endswith("npy") else load_file(tmp_path / name)["features"]
+    for name in ("features.npy", "features.safetensors"):
+        outcome = run("--mode=predict", f"--run_dir={trained}", f"--input={tmp_path / 'photos'}", f"--features={tmp_path / name}",
+                      "--batch_size=2")
+        assert outcome.last_line == "predicted=4 unreadable=1" and "5 of 5 images" in outcome.stderr
+    found = np.load(tmp_path / "features.npy")
+    np.testing.assert_array_equal(load_file(tmp_path / "features.safetensors")["features"], found, strict=True)
     rows = load_lines(tmp_path / "features.jsonl")
     assert [row["file"] for row in rows] == sorted(map(str, (tmp_path / "photos").iterdir()))
     assert [bool(row.get("error")) for row in rows] == np.isnan(found).all(axis=1).tolist() == [False, True, False, False, False]
-    model = torchvision.models.resnet18(num_classes=len(CLASSES)).eval()
-    model.load_state_dict(torch.load(trained.parent / "model.pt", weights_only=True))
-    model.fc = torch.nn.Identity()
     images = torch.stack([TRANSFORM(Image.open(row["file"])) for row in rows if not row.get("error")])
     with torch.no_grad():
-        expected = model(images).numpy()
+        expected = torch.nn.Sequential(*list(model.children())[:-1])(images).flatten(1).numpy()  # all but fc
     assert found.dtype == np.float32 and found.shape == (5, 512)
     worst = np.abs(found[[0, 2, 3, 4]] - expected).max()
     assert worst < 1e-4 * np.abs(expected).max()
