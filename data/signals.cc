@@ -27,6 +27,10 @@ void HandleSignal(int signal, void (*handler)(int)) {
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART | SA_ONSTACK;
   sigaction(signal, &action, nullptr);
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, signal);
+  pthread_sigmask(SIG_UNBLOCK, &only, nullptr);  // a parent may have blocked it, and that is handed on
 }
 
 void EndBySignal(int signal) {

@@ -156,6 +156,9 @@ void Untie(NamedWeights& weights, const TransformersNames& names) {
     if (const at::Tensor of_decoder = Find(weights, bias); of_decoder.defined()) {
       weights.emplace_back(own_bias, of_decoder);
     }
+  } else if (const at::Tensor of_decoder = Find(weights, bias);
+             of_decoder.defined() && !of_decoder.equal(Find(weights, own_bias))) {
+    throw std::invalid_argument("its decoder has another bias than its head, which must be the same here");
   }
   std::erase_if(weights,
                 [&](const auto& item) { return item.first == weight || (item.first == bias && bias != own_bias); });

@@ -113,6 +113,9 @@ python_fits() {
   "$1" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null
 }
 
+# An environment whose making was interrupted, or whose Python is another one now, has none.
+has_pip() { "$1/bin/python" -m pip --version >/dev/null 2>&1; }
+
 find_python() {
   local candidate
   for candidate in ${DTRAIN_PYTHON:-python3 python3.13 python3.12 python3.11 python3.10}; do
@@ -126,7 +129,7 @@ find_python() {
 }
 
 make_environment() {
-  if [ -x "$venv/bin/python" ] && python_fits "$venv/bin/python"; then return; fi
+  if python_fits "$venv/bin/python" && has_pip "$venv"; then return; fi
   local python
   python=$(find_python)
   say "Making the Python environment .venv with $("$python" --version)"
@@ -267,8 +270,8 @@ install_tests() {
 # The linters and the imitation of AWS that check docker/ and scripts/aws/. They have an environment of their own,
 # because they and the other tests' packages need different versions of the same libraries.
 install_cluster_tools() {
-  if [ ! -x "$venv/clusters/bin/python" ]; then
-    "$venv/bin/python" -m venv "$venv/clusters" || fail "Python could not make .venv/clusters. Is python3-venv installed?"
+  if ! has_pip "$venv/clusters"; then
+    "$venv/bin/python" -m venv --clear "$venv/clusters" || fail "Python could not make .venv/clusters. Is python3-venv installed?"
   fi
   local all
   mapfile -t all < <(grep -vE '^#|^$' tests/clusters/requirements.txt)

@@ -10,6 +10,7 @@
 #include "data/formats/open_source.h"
 #include "data/machine/limits.h"
 #include "data/shown.h"
+#include "data/storage.h"
 
 namespace dtrain::data {
 namespace {
@@ -68,7 +69,7 @@ std::vector<std::string> SplitsOf(const PrepareOptions& options, const std::stri
   if (!options.split.empty()) return {options.split};
   const bool verifies = options.command == "verify";
   std::vector<std::string> names = {"train", "val"};
-  if (verifies) names.push_back("test");
+  if (verifies && !IsFile(options.data_dir)) names.push_back("test");  // a file is all splits at once
   std::erase_if(names, [&](const std::string& name) { return !HasSplit(options, format, name); });
   if (!names.empty()) return names;
   return {verifies && HoldsFiles(format) ? "." : "train"};

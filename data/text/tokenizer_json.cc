@@ -116,11 +116,11 @@ const json& MemberOf(const json& object, const char* name) {
   return found == object.end() ? kNull : *found;
 }
 
-void RequireFields(const json& fields, const json& table) {
+void RequireFields(const json& fields, const json& table, const std::string& wanted) {
   try {
     RequireKnownFields(fields, table);
   } catch (const std::invalid_argument& error) {
-    RefuseTokenizer(error.what());
+    RefuseTokenizer(error.what(), wanted);
   }
 }
 
@@ -260,7 +260,8 @@ json SettingsIn(const std::string& folder, const char* changes, const IdOf& id_o
       const bool is_list = field.key().ends_with("_special_tokens") && field.value().is_array();
       if (is_list) std::erase_if(field.value().get_ref<json::array_t&>(), is_added);
     }
-    RequireFields(fields, Changed(kSettingsFields, {changes}));
+    RequireFields(fields, Changed(kSettingsFields, {changes}),
+                  "take the field out if it changes nothing, or take the tokenizer that the model came with");
     for (const auto& [id, token] : MemberOf(fields, "added_tokens_decoder").items()) {
       RequireSame(MemberOf(token, "content"), WholeNumber(id).value_or(-1), id_of);
     }

@@ -28,7 +28,7 @@ const nlohmann::json& MemberOf(const nlohmann::json& object, const char* name);
 // the fields of a kind, of which later ones count.
 void RequireTokenizerFields(const nlohmann::json& tokenizer, std::initializer_list<const char*> of_kind);
 // The same with one table of all fields.
-void RequireFields(const nlohmann::json& fields, const nlohmann::json& table);
+void RequireFields(const nlohmann::json& fields, const nlohmann::json& table, const std::string& wanted = {});
 
 // The id of a token; -1 if there is none.
 using IdOf = std::function<int64_t(std::string_view)>;

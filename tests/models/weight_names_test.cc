@@ -90,6 +90,15 @@ TEST(WeightNames, FairseqsAndBack) {
   EXPECT_TRUE(left_out.empty());
 }
 
+TEST(WeightNames, TwoBiasesOfOneHeadMustBeTheSame) {
+  NamedWeights weights = WithTiedDecoder(SmallWeights());
+  EXPECT_NO_THROW(RobertaWeightsFrom(weights, nullptr));
+  for (auto& [name, tensor] : weights) {
+    if (name == "lm_head.decoder.bias") tensor = tensor + 1;
+  }
+  EXPECT_THROW(RobertaWeightsFrom(weights, nullptr), std::invalid_argument);
+}
+
 TEST(WeightNames, OlderFairseqs) {
   const at::Tensor words = at::ones({20, 8});
   const std::vector<at::Tensor> qkv = {at::full({8, 8}, 2), at::full({8, 8}, 3), at::full({8, 8}, 4)};

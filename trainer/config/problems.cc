@@ -16,6 +16,7 @@
 #include "data/joined.h"
 #include "data/outputs.h"
 #include "data/pipeline/sampler.h"
+#include "data/text/utf8.h"
 #include "data/whole_number.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/choices.h"
@@ -88,6 +89,8 @@ Rules RunRules(const Config& config) {
   };
 }
 
+bool IsControl(char c) { return static_cast<unsigned char>(c) < ' '; }
+
 Rules DataRules(const Config& config) {
   const DataConfig& data = config.data;
   std::vector<std::string> splits = ValSplits(data);
@@ -100,18 +103,20 @@ Rules DataRules(const Config& config) {
       {"train_split", data.train_split.empty(), "the name of a split", "as in train"},
       {"val_split", splits.front().empty() || repeats, "one name, or different names with commas between them",
        "as in valid,test"},
+      {"val_split", !data::IsUtf8(data.val_split) || std::ranges::any_of(data.val_split, IsControl),
+       "names in UTF-8, without line feeds and the like", "TensorBoard and Prometheus take no others"},
       {"labels", !data.labels.empty() && data.format != "auto", "no --data_format with it",
        "the table names the images"},
       {"label_offset", data.label_offset != "auto" && !(offset && *offset >= 0 && *offset <= 1'000'000'000),
        "auto, or a whole number, 0 to 1000000000"},
-      {"val_fraction", cuts_split && WasGiven(config, "val_split"), "no --val_split with it",
+      {"val_fraction", cuts_split && NamesValSplit(config), "no --val_split with it",
        "it makes a validation split from a part of the training split, if there is none"},
       {"val_fraction", cuts_split && data.format == "synthetic", "other data than --data_format=synthetic",
        "synthetic samples are random, so there is nothing to validate"},
       {"val_fold", !data.val_fold.empty() && !ParseFold(data.val_fold), "I/K with I from 1 to K, and K from 2 to 1000",
        "as in 1/5"},
       {"val_fold",
-       !data.val_fold.empty() && (data.val_fraction > 0 || WasGiven(config, "val_split") || data.format == "synthetic"),
+       !data.val_fold.empty() && (data.val_fraction > 0 || NamesValSplit(config) || data.format == "synthetic"),
        "neither --val_fraction nor --val_split nor synthetic data with it",
        "it makes a validation split from a part of the training split"},
       {"shuffle", balanced && data.shuffle != "global", "global with --sampling=balanced",

@@ -62,6 +62,10 @@ std::vector<std::string> ValSplits(const DataConfig& data) {
   return names;
 }
 
+bool NamesValSplit(const Config& config) {
+  return WasGiven(config, "val_split") && config.data.val_split != DataConfig().val_split;
+}
+
 std::optional<std::pair<int64_t, int64_t>> ParseFold(const std::string& text) {
   constexpr int64_t kMost = 1000;
   const auto fold = Ascending(text, '/');

@@ -25,6 +25,8 @@ double EmaDecay(const OptimizerConfig& optimizer, double epochs, int64_t global_
 
 // The names in --val_split. The first one decides.
 std::vector<std::string> ValSplits(const DataConfig& data);
+// Whether one was named; whoever gives the default, as --print_config does, names none.
+bool NamesValSplit(const Config& config);
 
 // Returns I and K of --val_fold=I/K; empty unless 1 ≤ I ≤ K and K is 2 to 1000.
 std::optional<std::pair<int64_t, int64_t>> ParseFold(const std::string& text);

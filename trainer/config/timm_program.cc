@@ -333,7 +333,14 @@ Translation FolderOfScript(const std::string& folder, const ForeignCommand& comm
 // The run's folder; of what is not trained, the file or folder that is written.
 Translation Output(const std::string& value, const ForeignCommand& command) {
   const bool trains = command.Value({"mode"}, "train") == "train" && command.Script() != kInference;
-  return {{(trains ? "--run_dir=" : "--output=") + value}};
+  if (!trains) return {{"--output=" + value}};
+  const std::string experiment = command.Value({"experiment"}, "");
+  return {{"--run_dir=" + value + (experiment.empty() ? "" : "/" + experiment)}};
+}
+
+Translation Experiment(const std::string&, const ForeignCommand& command) {
+  if (command.Has({"output"})) return {};
+  return {.note = "use --run_dir to name the folder"};
 }
 
 // Of a checkpoint that has an average of the weights, timm takes that; validate.py only with --use-ema.
@@ -447,7 +454,7 @@ std::vector<Alias> Augmentation() {
 std::vector<Alias> Running() {
   return Together(
       {Renamed("checkpoint_hist=keep_checkpoints recovery_interval=save_every_steps val_interval=eval_every_epochs"),
-       WithoutEffect("use --run_dir to name the folder", "experiment"),
+       Translated(Experiment, "experiment"),
        WithoutEffect("--on_event=scripts/events_to_wandb.py passes numbers on", "", "log_wandb"),
        {{.name = "c", .refused = "give its settings as flags"},
         {.name = "eval_metric", .flag = "best_metric", .words = {{"top1", ""}, {"top5", "top5"}, {"loss", "loss"}}}}});

@@ -13,6 +13,7 @@
 #include "trainer/control/control_message.h"
 #include "trainer/control/gathering.h"
 #include "trainer/errors.h"
+#include "trainer/report/log.h"
 
 namespace dtrain::control {
 namespace {
@@ -28,7 +29,7 @@ constexpr auto kFarewellPatience = std::chrono::milliseconds(200);
 constexpr const char* kHint =
     "look for the first error in the other ranks' output; the run goes on from its last checkpoint";
 
-std::string Text(Clock::duration time) { return std::to_string(duration<double>(time).count()).substr(0, 4) + " s"; }
+std::string Text(Clock::duration time) { return report::Format("%.1f s", duration<double>(time).count()); }
 
 bool IsOwnWork(Phase phase) {
   return phase == Phase::kData || phase == Phase::kForward || phase == Phase::kUpdate || phase == Phase::kEvaluation;

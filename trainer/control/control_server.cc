@@ -16,6 +16,7 @@
 #include "trainer/control/gathering.h"
 #include "trainer/control/stall_watch.h"
 #include "trainer/launch/run_token.h"
+#include "trainer/report/log.h"
 
 namespace dtrain::control {
 namespace {
@@ -270,7 +271,7 @@ void ControlServer::Loop::Tick(Clock::time_point now) {
     for (Peer& peer : peers_.all()) peer.heard += gap;
     if (lost_) lost_->first += gap;
     options_.warn("rank 0 holds up the others: its own process stood still for " +
-                  std::to_string(duration<double>(gap).count()).substr(0, 3) + " s");
+                  report::Format("%.1f s", duration<double>(gap).count()));
   }
   last_tick_ = now;
   if (lost_ && now - lost_->first >= kLostPatience) return End(ExitCode::kPeerLost, lost_->second, -1);

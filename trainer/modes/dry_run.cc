@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "data/pipeline/sampler.h"
+#include "data/shallow_json.h"
 #include "data/shown.h"
 #include "trainer/checkpoint/run_lock.h"
 #include "trainer/config/choices.h"
@@ -175,7 +176,7 @@ void DryRun(const RunContext& context) {
     json["disk_gib"] = Gibibytes(disk.whole);
   }
   if (config.report.log_format == "json") {
-    std::printf("%s\n", json.dump().c_str());
+    std::printf("%s\n", JsonText(json).c_str());
   } else {
     PrintAsText(json);
   }

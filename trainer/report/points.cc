@@ -61,10 +61,13 @@ void AddLimit(Json& json, const std::string& prefix, const ValPoint& point) {
   json[prefix + "samples_of_split"] = point.samples_of_split;
 }
 
-// "val_", or "val_test_" of a further validation set
+// "val_", or "val_test_" of a further validation set, in whose name nothing may end a key of the last line
 std::string PrefixOf(const ValPoint& point) {
-  const std::string prefix = point.trained_on ? "train_" : "val_";
-  return point.split.empty() ? prefix : prefix + point.split + "_";
+  std::string prefix = point.trained_on ? "train_" : "val_";
+  if (!point.split.empty()) prefix += point.split + "_";
+  std::ranges::replace_if(
+      prefix, [](char c) { return c == '=' || static_cast<unsigned char>(c) <= ' '; }, '_');
+  return prefix;
 }
 
 void AddValidation(Json& json, const ValPoint& point) {
@@ -72,11 +75,9 @@ void AddValidation(Json& json, const ValPoint& point) {
   AddLimit(json, PrefixOf(point), point);
 }
 
-// "val_top1=75.93 val_loss=0.9912". Nothing in a set's name may end a key.
+// "val_top1=75.93 val_loss=0.9912"
 std::string FinalText(const ValPoint& point) {
-  std::string prefix = PrefixOf(point);
-  std::ranges::replace_if(
-      prefix, [](char c) { return c == '=' || static_cast<unsigned char>(c) <= ' '; }, '_');
+  const std::string prefix = PrefixOf(point);
   std::string line;
   for (const Metric& metric : point.metrics) {
     line += (line.empty() ? "" : " ") + Fixed(prefix + metric.name, metric.value, metric.decimals);

@@ -30,7 +30,7 @@ std::string FractionText(const config::Config& config) {
 // if the fraction comes from the settings of the run that is evaluated, and missed if it was given.
 bool HoldsOut(const config::Config& config, bool exists) {
   if (!(config.data.val_fraction > 0) && config.data.val_fold.empty()) return false;
-  if (!exists) return !config::WasGiven(config, "val_split");
+  if (!exists) return !config::NamesValSplit(config);
   if (!config::WasGiven(config, "val_fraction") && !config::WasGiven(config, "val_fold")) return false;
   throw UsageError(FractionText(config) + " makes a validation split from a part of the training split, but " +
                        DataName(config.data) + " has one: '" + config::ValSplits(config.data).front() + "'",
@@ -158,7 +158,9 @@ void RequireReadable(const std::string& split, const std::string& folder) {
 // Whether there is this validation split. Only a training run without the split of the default name can go on.
 bool HasValidation(const std::string& split, const std::string& format, const config::Config& config) {
   const std::string& folder = config.data.dir;
-  if (HasSplit(config.data, format, split)) return true;
+  // Whatever a split is called, one file has the same samples.
+  const bool trains_on_it = config.run.mode == "train" && IsOneFile(config.data) && split != config.data.train_split;
+  if (!trains_on_it && HasSplit(config.data, format, split)) return true;
   const bool is_table = !config.data.labels.empty();
   if (!is_table) RequireReadable(split, folder);
   const std::string what = "there is no '" + split + "' split in " + DataName(config.data) + ", which holds " +

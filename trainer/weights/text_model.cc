@@ -104,8 +104,9 @@ void RequireSpecialTokens(const data::SpecialTokens& special, const models::Text
   if (options.shape.padding_id != special.pad) require("pad_token_id", "as <pad>", special.pad);
   if (weights.empty() || config_json.empty()) return;
   const nlohmann::json described = ParseShallow(config_json);
-  if (described.contains("bos_token_id")) require("bos_token_id", "in front of a text", special.begin);
-  if (described.contains("eos_token_id")) require("eos_token_id", "behind a text", special.end);
+  const auto says = [&described](const char* key) { return described.contains(key) && described[key].is_number(); };
+  if (says("bos_token_id")) require("bos_token_id", "in front of a text", special.begin);
+  if (says("eos_token_id")) require("eos_token_id", "behind a text", special.end);
 }
 
 // Returns the <pad> of the tokenizer that lies beside weights; `otherwise` if there is none that can be read.

@@ -341,8 +341,9 @@ TEST(ImageAliases, FlagsOfTimmThatCountTogether) {
              WithDefaultsOfTimm("--label_smoothing=0 --loss=bce --cutmix=1"));
   EXPECT_THAT(Pasted("--sched=cosine --grad-accum-steps=2").notes,
               testing::Contains(StartsWith("--grad_accum_steps=2: an epoch ends with its last whole step")));
+  ExpectSame("--sched=cosine --output=o --experiment=a", WithDefaultsOfTimm("--run_dir=o/a"));
   for (const char* refused :
-       {"--sched=multistep --sched-on-updates", "--sched=cosine --clip-grad=0", "--opt=no_such_optimizer",
+       {"--device=cuda:1", "--sched=multistep --sched-on-updates", "--sched=cosine --clip-grad=0", "--opt=no_such_optimizer",
         "--drop-block=0.1", "--head-init-scale=0.01", "--train-crop-mode=rkrc", "--crop-mode=squash"}) {
     EXPECT_THROW(Pasted(std::string(refused) + " --defaults_of=timm"), UsageError) << refused;
   }

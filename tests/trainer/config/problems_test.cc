@@ -185,6 +185,8 @@ TEST(Problems, RulesBetweenFlags) {
       {"--train_split=", 1, "--train_split=\"\": expected the name of a split"},
       {"--val_fraction=0.1 --val_split=test", 1, "--val_fraction=0.1: expected no --val_split with it"},
       {"--val_fraction=0.1 --val_split=test --mode=eval", 1, ""},
+      {"--val_fraction=0.1 --val_split=val", 1, ""},  // as --print_config writes it
+      {"--val_split=a\xff", 1, "names in UTF-8"},
       {"--val_fraction=0.1 --data_format=synthetic", 1, "other data than --data_format=synthetic"},
       {"--ema_every=32", 1, "--ema_every=32: expected --ema_decay with it"},
       {"--mixup=0.2 --batch_size=1", 1, "--mixup=0.2: expected --batch_size of 2 or more"},

@@ -58,6 +58,20 @@ TEST(StopSignalsDeathTest, WhoCannotBeEndedExits) {
   EXPECT_EXIT(EndBySignal(SIGURG), testing::ExitedWithCode(128 + SIGURG), "");
 }
 
+TEST(StopSignalsDeathTest, AParentThatBlocksThemChangesNothing) {
+  const auto stop = [] {
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGTERM);
+    sigprocmask(SIG_BLOCK, &blocked, nullptr);
+    CatchStopSignals();
+    StopsAreOrderly();
+    raise(SIGTERM);
+    _exit(StopRequested() ? 3 : 4);
+  };
+  EXPECT_EXIT(stop(), testing::ExitedWithCode(3), "");
+}
+
 TEST(StopSignalsDeathTest, TheEndOfALoginSavesUnlessItIsIgnored) {
   const auto hang_up = [](auto* handler) {
     std::signal(SIGHUP, handler);
