@@ -111,7 +111,7 @@ class Sweep:
     def _run(self) -> int:
         idle_since = None
         while True:
-            if self._told and not self._stopping:
+            if self._told:
                 self._stop(safe_files.PREEMPTED, "the trainings are told to save")
             while self._free and not self._stopping and not self._told and self._begin():
                 pass

@@ -198,6 +198,19 @@ def test_what_becomes_of_trials(sweep, tmp_path):
     assert load_json(folder / "best.json")["trial"] == 0
 
 
+def test_a_sweep_that_begins_no_more_still_passes_signals_on(sweep, tmp_path):
+    program = make_program(tmp_path / "dtrain_main", ANSWERS + r"""
+for word; do case $word in --run_dir=*) run=${word#*=} ;; --momentum=*) kind=${word#*=} ;; esac; done
+mkdir -p "$run"
+if [ "$kind" = 0.1 ]; then trap 'exit 75' TERM; while true; do sleep 0.01; done; fi
+if [ "$kind" = 0.4 ]; then (sleep 1; kill -INT $PPID) >"$run/log" 2>&1 & fi
+exit 3
+""")
+    space = space_file(tmp_path, "metric: val_top1\nflags:\n  momentum: [0.1, 0.2, 0.3, 0.4]\n")
+    code, said, _ = sweep(*arguments(tmp_path / "sweep", space, "--sampler=grid", "--jobs=2", trials=100, command=[program, "--data_format=synthetic"]))
+    assert code == 3 and "no more are begun" in said and outcomes(tmp_path / "sweep")[0] == "running", said
+
+
 def test_a_launcher_hides_what_a_trial_ended_with(sweep, tmp_path):
     """As torchrun does, which ends with 1, and a shell, which makes 137 of a kill."""
     program = make_program(tmp_path / "dtrain_main", ANSWERS + r"""
