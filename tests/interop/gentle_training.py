@@ -4,7 +4,7 @@ gentle rate, it stays below 1e-6 (gradient norms 1e-6, movements of single param
 
 import pytest
 import torchvision
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from beside_torch import torch
 
@@ -22,6 +22,12 @@ def resnet18(module_dir):
     path = module_dir / "resnet18.safetensors"
     save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, path)
     return path
+
+
+def loaded(weights):
+    model = torchvision.models.resnet18(num_classes=CLASSES).train()
+    model.load_state_dict(load_file(weights))
+    return model
 
 
 @pytest.fixture(scope="module")

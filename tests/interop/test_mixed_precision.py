@@ -5,12 +5,12 @@ import math
 
 import pytest
 
-from beside_torch import FACTOR, THREADS, allowed_ratio, in_both_ways, torch, torchvision
+from beside_torch import FACTOR, THREADS, allowed_ratio, in_both_ways, torch
 
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
-from test_torch_parity import CLASSES, LR, SAMPLES, resnet18, samples, train  # noqa: F401 (fixtures)
+from test_torch_parity import LR, SAMPLES, loaded, resnet18, samples, train  # noqa: F401 (fixtures)
 from truth import record, worst_ratio
 
 STEPS = {"fp16": 3, "bf16": 7}
@@ -34,8 +34,7 @@ def amp_training(weights, data, precision, make_optimizer, steps):
     """Returns (losses, scales after each step, final parameters) of the training that PyTorch's documentation of
     torch.amp shows."""
     scaler = torch.amp.GradScaler("cpu", growth_interval=1, enabled=precision == "fp16")
-    model = torchvision.models.resnet18(num_classes=CLASSES).train()
-    model.load_state_dict(load_file(weights))
+    model = loaded(weights)
     optimizer = make_optimizer(model.parameters())
     images, labels = (load_file(data)[name] for name in ("images", "labels"))
     losses, scales = [], []

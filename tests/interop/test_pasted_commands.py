@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
 from command import ROOT, metrics, run
-from gentle_training import BATCH, CLASSES, SAMPLES, data, resnet18, samples  # noqa: F401
+from gentle_training import BATCH, CLASSES, SAMPLES, data, loaded, resnet18, samples  # noqa: F401
 from truth import record, worst_ratio
 
 STEPS_OF_EPOCH = SAMPLES // BATCH
@@ -131,8 +131,7 @@ def test_timms_images_without_augmentation(resnet18, run_dir, tmp_path):
         "--hflip=0.5", f"--init_weights={resnet18}", f"--run_dir={run_dir}")
     transform = timm.data.create_transform(64, is_training=True, no_aug=True, interpolation="bicubic")
     photos = torchvision.datasets.ImageFolder(tmp_path / "train", transform)
-    model = torchvision.models.resnet18(num_classes=CLASSES).train()
-    model.load_state_dict(load_file(resnet18))
+    model = loaded(resnet18)
     loss = timm.loss.LabelSmoothingCrossEntropy(0.1)(model(torch.stack([photo for photo, _ in photos])), torch.arange(CLASSES)).item()
     assert metrics(run_dir, "train")[0]["loss"] == pytest.approx(loss, rel=1e-3)
     record("Pasted commands", "timm's --no-aug, a loss of photographs", TIMM, "1e-3 of the loss",

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from beside_torch import FACTOR, TIMM, TORCH, allowed_difference, allowed_ratio, assert_losses, in_both_ways, timm, torch, torchvision
+from beside_torch import FACTOR, TIMM, TORCH, allowed_difference, allowed_ratio, assert_losses, in_both_ways, timm, torch
 
 import timm.loss
 import timm.optim
@@ -18,7 +18,7 @@ from small_roberta import PEER, transformers
 from optimizer_formulas import StableAdamW
 
 from command import final_numbers, metrics, run
-from gentle_training import BATCH, CLASSES, data, resnet18, samples  # noqa: F401
+from gentle_training import BATCH, CLASSES, data, loaded, resnet18, samples  # noqa: F401
 from truth import record, worst_ratio
 
 STEPS = 6
@@ -30,12 +30,6 @@ def train(data, weights, run_dir, *flags):
     return run("--model=resnet18", f"--init_weights={weights}", f"--data_dir={data}", "--data_format=safetensors",
                "--shuffle=none", f"--batch_size={BATCH}", f"--max_steps={STEPS}", "--lr_schedule=constant",
                "--log_interval=1", "--save_every_epochs=0", "--eval_every_epochs=0", f"--run_dir={run_dir}", *flags)
-
-
-def loaded(weights):
-    model = torchvision.models.resnet18(num_classes=CLASSES).train()
-    model.load_state_dict(load_file(weights))
-    return model
 
 
 def groups(model, decay: float):

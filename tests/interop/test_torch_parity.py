@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
 from command import DEADLINE, metrics, run, wait_until
-from gentle_training import CLASSES, SAMPLES, data, resnet18, samples  # noqa: F401 (fixtures)
+from gentle_training import CLASSES, SAMPLES, data, loaded, resnet18, samples  # noqa: F401 (fixtures)
 from truth import record, worst_difference, worst_ratio
 
 STEPS = 10
@@ -65,8 +65,7 @@ def evaluate(weights, path, *flags) -> dict:
 
 
 def reference_metrics(weights, images, labels) -> dict:
-    model = torchvision.models.resnet18(num_classes=CLASSES).eval()
-    model.load_state_dict(load_file(weights))
+    model = loaded(weights).eval()
     with torch.no_grad():
         logits = model(images)
     hits = logits.topk(5).indices == labels[:, None]
@@ -130,8 +129,7 @@ def parameter_groups(model, decay: float, all_parameters: bool):
 def torch_training(weights, samples, memory_format, momentum=0.0, nesterov=False, decay=0.0, decay_all=True, smoothing=0.0,
                    clip=math.inf, accumulation=1, by_class=None):
     """Returns (losses, gradient norms, the state afterwards) of a plain PyTorch script."""
-    model = torchvision.models.resnet18(num_classes=CLASSES).train()
-    model.load_state_dict(load_file(weights))
+    model = loaded(weights)
     optimizer = torch.optim.SGD(parameter_groups(model, decay, decay_all), lr=LR, momentum=momentum, nesterov=nesterov)
     images, labels = samples[0].to(memory_format=memory_format), samples[1]
     class_weights = by_class(torch.bincount(labels, minlength=CLASSES).float()) if by_class else None
@@ -190,8 +188,7 @@ def ddp_rank(rank: int, port: int, weights, data, results) -> None:
     samples = load_file(data / "train.safetensors")
 
     def train_rank(memory_format) -> list[float]:
-        model = torchvision.models.resnet18(num_classes=CLASSES).train()
-        model.load_state_dict(load_file(weights))
+        model = loaded(weights)
         parallel = torch.nn.parallel.DistributedDataParallel(model)
         optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9, weight_decay=1e-3)
         losses = []
