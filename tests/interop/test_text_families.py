@@ -112,10 +112,8 @@ def torch_losses(family, folder, rows, dtype) -> list[float]:
     return plain_losses(optimizer, loss_of, STEPS)
 
 
-@pytest.mark.parametrize("family", ["bert", "distilbert", "modernbert"], indirect=True)
 def test_ten_steps_and_back(family, folder, tmp_path):
-    """Continues the pretraining, padded and unpadded; the head is kept, and what is exported has the bits of the run. Of those whose code
-    is RoBERTa's: test_roberta.py."""
+    """Continues the pretraining, padded and unpadded; the head is kept, and what is exported has the bits of the run."""
     rows = new_rows(family)
     save_file({name: rows[name] for name in ("input_ids", "attention_mask", "labels")}, tmp_path / "rows.safetensors")
     train = functools.cache(lambda numbers: torch_losses(family, folder, rows, numbers))
