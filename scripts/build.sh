@@ -24,12 +24,16 @@ done
 cd "$root"
 log=build/$preset.log
 
-# A file that includes torch needs up to 2 GB to compile. With more compilers than fit into memory, some would be
-# killed.
+# A file that includes torch needs up to 2 GB to compile. With more compilers than fit into memory, or into the limit of a
+# container, some would be killed.
 parallel_jobs() {
-  local cores memory
+  local cores memory limit
   cores=$(nproc)
-  memory=$(($(awk '/^MemAvailable:/ {print $2}' /proc/meminfo) / 1024 / 1024 / 2))
+  memory=$(awk '/^MemAvailable:/ {print $2}' /proc/meminfo)
+  for limit in $(cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null | grep -E '^[0-9]{1,15}$'); do
+    if [ $((limit / 1024)) -lt "$memory" ]; then memory=$((limit / 1024)); fi
+  done
+  memory=$((memory / 1024 / 1024 / 2))
   printf '%s\n' "${DTRAIN_JOBS:-$((memory < 1 ? 1 : memory < cores ? memory : cores))}"
 }
 
@@ -74,6 +78,6 @@ jobs=$(parallel_jobs)
 began=$SECONDS
 say "Building ($preset, $jobs at a time; log: $log)"
 configure
-note "configured in $(elapsed $((SECONDS - began))); $(sed -n 's/^-- \(CUDA: [A-Z]*\).*/\1/p' "$log" | tail -n 1)"
+note "configured in $(elapsed $((SECONDS - began))); $(sed -n 's/^-- \(CUDA: .*\)/\1/p' "$log" | tail -n 1)"
 compile
 say "Built in $(elapsed $((SECONDS - began))): build/$preset/bin"

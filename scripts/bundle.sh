@@ -115,7 +115,8 @@ find "$staging/scripts" -name __pycache__ -prune -exec rm -r {} +
 megabytes=$(du -sm "$staging" | cut -f1)
 [ "$megabytes" -le $most_megabytes ] || fail "the bundle has $megabytes MB, more than $most_megabytes."
 chmod 755 "$staging"
-# LibTorch stays, which install_libtorch.sh has put into the one before.
+# LibTorch stays, which install_libtorch.sh has put into the one before, whatever happens from here on.
+trap - EXIT
 if [ -e "$target/python" ]; then mv "$target/python" "$staging/"; fi
 if [ -e "$target" ]; then rm -rf "$target"; fi
 mv "$staging" "$target"

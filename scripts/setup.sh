@@ -14,7 +14,7 @@
 # Where NVIDIA's driver is, LibTorch has CUDA, and if there is no nvcc, .venv gets the compiler from PyPI.
 #
 # Environment: DTRAIN_TORCH_DIR=DIR like --torch, for this call; DTRAIN_CUDA=ON|OFF (default: ON where nvcc or a driver is);
-# DTRAIN_PYTHON=python3.12 chooses the Python (3.10 to 3.13).
+# DTRAIN_PYTHON=python3.12 chooses the Python (3.10 to 3.14; the tests' packages are published up to 3.13).
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -29,12 +29,13 @@ pillow=pillow==12.0.0
 mxnet=mxnet==1.9.1  # its last release, for Linux on x86-64; requires an old NumPy, which its record files do not need
 new_cmake=cmake==3.31.6
 
+newest_python=14
 with_tests=no
 with_long=no
 torch_argument=
 for argument in "$@"; do
   case $argument in
-    --tests) with_tests=yes ;;
+    --tests) with_tests=yes newest_python=13 ;;
     --tests=small) with_tests=small ;;
     --long) with_long=yes ;;
     --torch=pypi) torch_argument=pypi ;;
@@ -74,7 +75,8 @@ as_root() {
   if [ "$(id -u)" = 0 ]; then
     env DEBIAN_FRONTEND=noninteractive "$@"
   else
-    sudo env DEBIAN_FRONTEND=noninteractive "$@"
+    sudo env DEBIAN_FRONTEND=noninteractive ${http_proxy:+"http_proxy=$http_proxy"} ${https_proxy:+"https_proxy=$https_proxy"} \
+      ${no_proxy:+"no_proxy=$no_proxy"} "$@"
   fi
 }
 
@@ -110,7 +112,7 @@ install_packages() {
 # ---- The Python environment ----------------------------------------------------------------------------------------
 
 python_fits() {
-  "$1" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null
+  "$1" -c "import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, $newest_python))" 2>/dev/null
 }
 
 # An environment whose making was interrupted, or whose Python is another one now, has none.
@@ -118,13 +120,13 @@ has_pip() { "$1/bin/python" -m pip --version >/dev/null 2>&1; }
 
 find_python() {
   local candidate
-  for candidate in ${DTRAIN_PYTHON:-python3 python3.13 python3.12 python3.11 python3.10}; do
+  for candidate in ${DTRAIN_PYTHON:-python3 python3.13 python3.12 python3.11 python3.10 python3.14}; do
     if command -v "$candidate" >/dev/null && python_fits "$candidate"; then
       printf '%s\n' "$candidate"
       return
     fi
   done
-  fail "no Python from 3.10 to 3.13 was found (LibTorch $torch_version is published for these)." \
+  fail "no Python from 3.10 to 3.$newest_python was found, for which the packages are published." \
     "Install one and name it: DTRAIN_PYTHON=python3.12 scripts/setup.sh"
 }
 

@@ -78,12 +78,13 @@ bool IsKnownMarker(int marker) {
 }
 
 // After other warnings (stray bytes before a marker, a resynchronised restart) the image is one that Pillow accepts,
-// too. A marker that libjpeg would not read on behind is damage within the rows, which a region may end with.
+// too. Without restarts, a marker that libjpeg would not read on behind is damage within the rows.
 void ThrowAtEnd(j_common_ptr jpeg, int level) {
   if (level != -1) return;
   if (jpeg->err->msg_code == JWRN_JPEG_EOF) throw DataError("JPEG: the file is truncated");
-  const bool hit_marker = jpeg->is_decompressor != 0 && jpeg->err->msg_code == JWRN_HIT_MARKER;
-  if (hit_marker && !IsKnownMarker(reinterpret_cast<j_decompress_ptr>(jpeg)->unread_marker)) {
+  if (jpeg->is_decompressor == 0 || jpeg->err->msg_code != JWRN_HIT_MARKER) return;
+  const auto* const from = reinterpret_cast<j_decompress_ptr>(jpeg);
+  if (from->restart_interval == 0 && !IsKnownMarker(from->unread_marker)) {
     throw DataError("JPEG: it is damaged: there is an unknown marker among its rows");
   }
 }

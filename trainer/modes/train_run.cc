@@ -122,7 +122,7 @@ class RunCheckpoints {
     if (before.is_object()) before.erase(kInitWeights);
     const std::string changes = config::Changes(before, now);
     if (first_ && !changes.empty()) {
-      report::LogWarning("changed since the checkpoint: " + changes + "; the new values are used from now on");
+      report::LogWarning("changed since the checkpoint: " + changes + "; steps from now on use the new values");
     }
     return progress;
   }
