@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -173,9 +174,11 @@ void OccupyStandardStreams() {
 }
 
 void RemoveUnfinishedFilesOnSignals() {
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+  const auto handle = [](int signal) {
     if (!IsIgnored(signal)) HandleSignal(signal, &OnSignal);
-  }
+  };
+  std::ranges::for_each(kStopSignals, handle);
+  handle(SIGHUP);
 }
 
 UnfinishedFile::UnfinishedFile(std::string path) : path_(std::move(path)) {

@@ -149,6 +149,7 @@ class Tokenizer {
   // Whether files beside the vocabulary change the tokens of a text.
   virtual bool follows_settings() const { return true; }
   const SpecialTokens& special() const { return rows_.format.special; }
+  bool has_types() const { return rows_.format.has_types; }
   // The rows of sentences and pairs. Throws DataError, which does not name a file, if they are others than these.
   const RowFormat& format() const;
 
@@ -180,7 +181,7 @@ class Tokenizer {
 struct TokenizerKind {
   std::vector<const char*> names;  // all must be there; the kinds are tried in the order of the table
   bool keeps_ids;
-  const char* transformers_class;  // that reads the files whatever the model is
+  const char* transformers_class;  // that reads the files whatever the model is; of a tokenizer.json its parts tell
   // Takes the contents of the files, and the folder, which may have others that change it. Throws DataError for what
   // would give other tokens than the peers' programs, which names none of the files, but those others.
   std::unique_ptr<const Tokenizer> (*make)(const std::vector<std::string>& contents, const std::string& folder);

@@ -290,11 +290,11 @@ bool TakesFileAlone(const json& settings) {
   return kind == "PreTrainedTokenizerFast" || kind == "TokenizersBackend";
 }
 
-// Whether transformers gives the model types of tokens: always, unless it is told otherwise.
+// Whether transformers gives the model types of tokens. TokenizersBackend is version 5's own name.
 bool TakesTypes(const json& settings) {
   const json &inputs = MemberOf(settings, "model_input_names"), &kind = MemberOf(settings, "tokenizer_class");
   if (inputs.is_array()) return std::ranges::find(inputs, "token_type_ids") != inputs.end();
-  return kind != "DistilBertTokenizer" && kind != "DistilBertTokenizerFast";
+  return kind != "DistilBertTokenizer" && kind != "DistilBertTokenizerFast" && kind != "TokenizersBackend";
 }
 
 // Completes a WordPiece tokenizer, whose vocabulary and format are known, by the settings of its folder.

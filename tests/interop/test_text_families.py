@@ -197,6 +197,13 @@ def test_pairs_have_token_types(bert, tmp_path):
         likely = logits_of(class_of("bert", "ForSequenceClassification").from_pretrained(weights), given).softmax(1)
         found = torch.tensor([list(row["probabilities"].values()) for row in load_lines(tmp_path / "out.jsonl")])
         assert_logits(found, likely, f"bert, probabilities of {pairs}", PEER, "1e-5", "a probability")
+    bare = shutil.copytree(weights, tmp_path / "bare")  # of which an export must say what the model's class would otherwise
+    for name in ("tokenizer_config.json", "special_tokens_map.json"):
+        (bare / name).unlink(missing_ok=True)
+    run("--mode=export", f"--input={bare}", f"--output={tmp_path / 'exported'}")
+    exported = transformers.AutoTokenizer.from_pretrained(tmp_path / "exported")(
+        [row["sentence1"] for row in rows], [row["sentence2"] for row in rows], truncation=True, max_length=24, padding=True, return_tensors="pt")
+    assert {name: tensor.tolist() for name, tensor in exported.items()} == {name: tensor.tolist() for name, tensor in inputs.items()}
     for weights in (tmp_path / "run", tmp_path / "run" / "model.safetensors"):
         run(*TRAINED, f"--init_weights={weights}", f"--data_dir={tmp_path / 'data'}", "--val_fraction=0", "--dry_run")
 

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.skipif(GPT3 is None or not DATA.exists(), reason="needs
 FILES = Path(GPT3.origin).parent / "data" if GPT3 else Path()
 
 
-def encode(texts):
-    flags = f"--encoder_json={FILES}/encoder.json", f"--vocab_bpe={FILES}/vocab.bpe"
+def encode(texts, *flags):
+    flags = flags or (f"--encoder_json={FILES}/encoder.json", f"--vocab_bpe={FILES}/vocab.bpe")
     lines = "".join(json.dumps(text) + "\n" for text in texts)
     return [json.loads(line) for line in run("encode", *flags, program=DATA, text=lines, threads=None).lines]
 

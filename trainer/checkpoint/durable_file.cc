@@ -160,9 +160,9 @@ void MakeFolder(const fs::path& folder, const std::string& what) {
   std::error_code ignored;
   for (fs::path part = folder; part.has_relative_path(); part = part.parent_path()) {
     if (!fs::is_symlink(part, ignored) || fs::exists(part, ignored)) continue;
-    throw StorageError(part.string() + " is a link to " + fs::read_symlink(part, ignored).string() +
-                           ", which is not there",
-                       "mount its file system, or make that folder");
+    throw StorageError(
+        part.string() + " is a link to " + fs::read_symlink(part, ignored).string() + ", which is not there",
+        "mount its file system, or make that folder");
   }
   ThrowSystemError("create " + what, folder, error.value());
 }

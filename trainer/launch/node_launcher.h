@@ -74,10 +74,10 @@ struct Forked {
 // Forks launch.spawns ranks. Must be called before any thread is started. On a single machine the ranks meet at a
 // loopback port that is already open, so that no other process can take it, and share a random token; on several
 // machines they meet at the master address. Returns in every child at once, and in the parent after all ranks have
-// ended. The parent passes SIGTERM, SIGINT, SIGUSR1, SIGUSR2 and SIGHUP on to the ranks as an order to stop; the second signal
-// of a kind kills them all, and the parent dies of it, too. The first failure ends the other ranks within a second, and
-// no rank outlives the parent. launch.restart_count of a child grows with each attempt that had begun to train. Throws
-// UsageError if a rank cannot be forked.
+// ended. The parent passes SIGTERM, SIGINT, SIGUSR1, SIGUSR2 and SIGHUP on to the ranks as an order to stop; the second
+// signal of a kind kills them all, and the parent dies of it, too. The first failure ends the other ranks within a
+// second, and no rank outlives the parent. launch.restart_count of a child grows with each attempt that had begun to
+// train. Throws UsageError if a rank cannot be forked.
 Forked ForkLocalRanks(const Launch& launch, const NodeLauncherOptions& options = {});
 
 // From now on the system kills this process when its parent dies. For torchrun's ranks, which a killed agent would

@@ -20,7 +20,9 @@ using Json = nlohmann::ordered_json;
 // The subfolder of a run directory that holds the tokenizer's files and the dictionary of the data, and its name there.
 constexpr const char *kTokenizerFolder = "tokenizer", *kDictionary = "dict.txt";
 
-constexpr const char *kSettings = "tokenizer_config.json", *kClass = "tokenizer_class";
+constexpr const char *kSettings = "tokenizer_config.json", *kClass = "tokenizer_class", *kWhole = "tokenizer.json",
+                     *kPrefixSpace = "add_prefix_space";
+const Json::json_pointer kModelType("/model/type");
 
 // Whether the folder has a tokenizer and the dictionary that goes with it.
 bool HasDictionary(const fs::path& folder) {
@@ -68,23 +70,49 @@ Json ObjectIn(const std::map<std::string, std::string>& files, const char* name)
   return json.is_object() ? json : Json::object();
 }
 
-// Says by which class transformers reads the files, unless they say it: else it takes the class of the model's family,
-// whatever the files are.
-void NameClass(const data::TokenizerKind& kind, const data::Tokenizer& tokenizer,
-               std::map<std::string, std::string>& files) {
+// The class of transformers that reads the files as they are meant. `whole` is the tokenizer.json, or empty.
+std::string ClassOf(const data::TokenizerKind& kind, const data::Tokenizer& tokenizer, const Json& whole) {
+  const std::string type = whole.value(kModelType, "");
+  if (tokenizer.tokens().front() == "<s>NOTUSED") return "CamembertTokenizer";
+  if (type == "Unigram") return "XLMRobertaTokenizer";
+  if (type == "WordPiece") return "BertTokenizer";
+  if (type == "BPE") return tokenizer.has_dictionary() ? "RobertaTokenizer" : "PreTrainedTokenizerFast";
+  return kind.transformers_class;
+}
+
+// Writes into the settings what they leave to the class, which transformers else takes from the model's family,
+// whatever the files are: that class itself, what it does to a text in place of a tokenizer.json, and what it gives the
+// model.
+void CompleteSettings(const data::TokenizerKind& kind, const data::Tokenizer& tokenizer, const models::TextShape& model,
+                      std::map<std::string, std::string>& files) {
   Json settings = ObjectIn(files, kSettings);
-  if (settings.contains(kClass)) return;
-  const std::vector<std::string>& tokens = tokenizer.tokens();
-  settings[kClass] = tokens.front() == "<s>NOTUSED" ? "CamembertTokenizer" : kind.transformers_class;
-  const data::SpecialTokens& special = tokenizer.special();
   const Json named = ObjectIn(files, "special_tokens_map.json");
+  const Json whole =
+      std::ranges::count(kind.names, std::string_view(kWhole)) > 0 ? ObjectIn(files, kWhole) : Json::object();
+  const auto add = [&](const std::string& name, const Json& value) {
+    if (!settings.contains(name) && !named.contains(name)) settings[name] = value;
+  };
+  if (settings.value(kClass, Json()).is_null()) settings.erase(kClass);
+  add(kClass, ClassOf(kind, tokenizer, whole));
+  const Json normal = whole.value("normalizer", Json()), before = whole.value("pre_tokenizer", Json());
+  const auto name = settings[kClass].get<std::string>();
+  if (name.find("Bert") != std::string::npos && normal.is_object()) {
+    add("do_lower_case", normal.value("lowercase", true));
+    add("strip_accents", normal.value("strip_accents", Json()));
+    add("tokenize_chinese_chars", normal.value("handle_chinese_chars", true));
+  }
+  if (name.starts_with("Roberta") && before.is_object()) add(kPrefixSpace, before.value(kPrefixSpace, false));
+  const data::SpecialTokens& special = tokenizer.special();
   for (const auto& [name, id] : {std::pair{"cls_token", special.begin},
                                  {"pad_token", special.pad},
                                  {"sep_token", special.end},
                                  {"unk_token", special.unknown},
                                  {"mask_token", special.mask}}) {
-    if (id >= 0 && !settings.contains(name) && !named.contains(name)) settings[name] = tokens[static_cast<size_t>(id)];
+    if (id >= 0) add(name, tokenizer.tokens()[static_cast<size_t>(id)]);
   }
+  Json inputs = {"input_ids", "attention_mask"};
+  if (tokenizer.has_types() && model.token_types > 1) inputs.insert(inputs.begin() + 1, "token_type_ids");
+  add("model_input_names", inputs);
   files[kSettings] = settings.dump(2) + "\n";
 }
 
@@ -95,7 +123,7 @@ ExportedTokenizer Copied(const fs::path& folder, const models::TextShape& model)
   RequireFits(tokens, folder, model);
   std::map<std::string, std::string> files = FilesOf(folder);
   files.erase("config.json");  // the model writes its own
-  NameClass(*data::FindTokenizer(folder.string())->kind, *tokenizer, files);
+  CompleteSettings(*data::FindTokenizer(folder.string())->kind, *tokenizer, model, files);
   return {.known = tokens, .all = tokens, .files = std::move(files)};
 }
 
@@ -154,18 +182,17 @@ std::optional<fs::path> FindTokenizerToExport(const std::vector<std::string>& pa
 }
 
 void PutSpacesBeforeWords(ExportedTokenizer& tokenizer) {
-  constexpr char kWhole[] = "tokenizer.json", kSetting[] = "add_prefix_space";
   bool is_byte_level = tokenizer.files.contains("merges.txt");
   if (tokenizer.files.contains(kWhole)) {  // which transformers 5 reads alone, and earlier ones beside the settings
     Json whole = ObjectIn(tokenizer.files, kWhole);
     if (whole.value(Json::json_pointer("/pre_tokenizer/type"), "") == "ByteLevel") {
-      is_byte_level = whole["pre_tokenizer"][kSetting] = true;
+      is_byte_level = whole["pre_tokenizer"][kPrefixSpace] = true;
       tokenizer.files[kWhole] = whole.dump();
     }
   }
   if (!is_byte_level) return;
   Json settings = ObjectIn(tokenizer.files, kSettings);
-  settings[kSetting] = true;
+  settings[kPrefixSpace] = true;
   tokenizer.files[kSettings] = settings.dump(2) + "\n";
 }
 

@@ -342,9 +342,9 @@ TEST(ImageAliases, FlagsOfTimmThatCountTogether) {
   EXPECT_THAT(Pasted("--sched=cosine --grad-accum-steps=2").notes,
               testing::Contains(StartsWith("--grad_accum_steps=2: an epoch ends with its last whole step")));
   ExpectSame("--sched=cosine --output=o --experiment=a", WithDefaultsOfTimm("--run_dir=o/a"));
-  for (const char* refused :
-       {"--device=cuda:1", "--sched=multistep --sched-on-updates", "--sched=cosine --clip-grad=0", "--opt=no_such_optimizer",
-        "--drop-block=0.1", "--head-init-scale=0.01", "--train-crop-mode=rkrc", "--crop-mode=squash"}) {
+  for (const char* refused : {"--device=cuda:1", "--sched=multistep --sched-on-updates", "--sched=cosine --clip-grad=0",
+                              "--opt=no_such_optimizer", "--drop-block=0.1", "--head-init-scale=0.01",
+                              "--train-crop-mode=rkrc", "--crop-mode=squash"}) {
     EXPECT_THROW(Pasted(std::string(refused) + " --defaults_of=timm"), UsageError) << refused;
   }
 }
