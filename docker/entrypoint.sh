@@ -65,7 +65,8 @@ from_hyperparameters() {  # from_hyperparameters FILE: fills words
     name=${BASH_REMATCH[1]} text=${BASH_REMATCH[4]} rest=${rest:${#BASH_REMATCH[0]}}
     if [[ $name != _tuning* ]]; then
       unescape
-      words+=("--$name=$text")
+      # A map has no order: what other flags change comes first.
+      if [[ $name = flagfile || $name = recipe ]]; then words=("--$name=$text" "${words[@]}"); else words+=("--$name=$text"); fi
     fi
   done
   [[ $rest =~ ^[[:space:]]*$ ]] || fail 2 "$1 is no JSON object of names and texts, at ${rest:0:60}" 'write every value as a text: {"epochs": "90"}'

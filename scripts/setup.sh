@@ -132,10 +132,12 @@ find_python() {
 
 make_environment() {
   if python_fits "$venv/bin/python" && has_pip "$venv"; then return; fi
-  local python
+  local python named
   python=$(find_python)
+  named=$(cat "$venv/torch_dir" 2>/dev/null) || true
   say "Making the Python environment .venv with $("$python" --version)"
   "$python" -m venv --clear "$venv" || fail "Python could not make .venv. Is python3-venv installed?"
+  if [ -n "$named" ]; then printf '%s\n' "$named" >"$venv/torch_dir"; fi  # it is remembered
 }
 
 require_disk() {  # require_disk GIGABYTES
@@ -301,7 +303,7 @@ fetch_torchvision_scripts() {
 
 # ---- All of it -----------------------------------------------------------------------------------------------------
 
-exec 9<scripts/setup.sh
+exec 9>>scripts/setup.sh  # for writing, which NFS wants
 flock 9  # two at once would install into each other
 install_packages
 make_environment

@@ -156,7 +156,7 @@ void ShowEndOfLog(const launch::RankDeath& first, const std::filesystem::path& r
 
 report::Failure KilledRank(const launch::AttemptEnd& end, int world_size) {
   const int signal = end.cause.signal;
-  const char* hint = "it was sent from outside; SIGTERM, SIGUSR1 and SIGHUP let the run save first";
+  const char* hint = "it was sent from outside; SIGTERM, SIGUSR1, SIGUSR2 and SIGHUP let the run save first";
   for (const int of_fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) {
     if (signal == of_fault)
       hint = "this is a bug of dtrain or of a library: please report it with the end of the rank's log";

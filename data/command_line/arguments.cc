@@ -165,6 +165,8 @@ class Expander {
         arguments.push_back({"--" + name + "=" + *text, file.string() + ": ", Origin::kJson});
       }
     }
+    // Members have no order: those of another file are what the ones beside it change.
+    std::ranges::stable_partition(arguments, [](const Argument& one) { return one.text.starts_with("--flagfile="); });
     return arguments;
   }
 

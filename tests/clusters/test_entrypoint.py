@@ -69,6 +69,10 @@ def test_sagemaker_says_flags_in_a_file(few_images, tmp_path):
     file.write_text(json.dumps(chosen), encoding="utf-8")
     seen = json.loads(enter("train", env=env).stdout)
     assert (seen["lr_peak"], seen["train_samples"]) == (0.25, 40)
+    (tmp_path / "more.flags").write_text("--lr=9\n--epochs=7\n", encoding="utf-8")
+    file.write_text(json.dumps(chosen | {"flagfile": str(tmp_path / "more.flags"), "print_config": "true"}), encoding="utf-8")
+    seen = json.loads(enter("train", env=env).stdout)
+    assert (seen["lr"], seen["epochs"]) == (0.25, 7), "what a file says is changed by what stands beside it, before and behind"
     text = "é 🦊 \\u00e9 \\\\ \" / {}\t, \"a\": \"b"
     for dumped in (json.dumps(chosen | {"labels": text}, indent=2), json.dumps(chosen | {"labels": text}, ensure_ascii=False).replace("/", "\\/")):
         file.write_text(dumped, encoding="utf-8")

@@ -1,6 +1,5 @@
 // SIGTERM, SIGINT, SIGUSR1, SIGUSR2 and, unless nohup ignores it, SIGHUP ask for an orderly stop: the run saves, then
-// exits with
-// 75. So does the time of StopAfter.
+// exits with 75. So does the time of StopAfter.
 #pragma once
 
 #include <chrono>

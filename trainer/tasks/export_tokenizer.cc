@@ -92,8 +92,7 @@ void CompleteSettings(const data::TokenizerKind& kind, const data::Tokenizer& to
   const auto add = [&](const std::string& name, const Json& value) {
     if (!settings.contains(name) && !named.contains(name)) settings[name] = value;
   };
-  if (settings.value(kClass, Json()).is_null()) settings.erase(kClass);
-  add(kClass, ClassOf(kind, tokenizer, whole));
+  if (!settings.value(kClass, Json()).is_string()) settings[kClass] = ClassOf(kind, tokenizer, whole);
   const Json normal = whole.value("normalizer", Json()), before = whole.value("pre_tokenizer", Json());
   const auto name = settings[kClass].get<std::string>();
   if (name.find("Bert") != std::string::npos && normal.is_object()) {

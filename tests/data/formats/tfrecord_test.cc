@@ -152,6 +152,7 @@ TEST(ImageExample, RefusesWhatIsNone) {
 }
 
 TEST(Crc32c, PiecesAddUp) {
+  EXPECT_EQ(Crc32c("123456789", 9), 0xE3069283U);
   const std::string text = "the quick brown fox jumps over the lazy dog";
   for (size_t cut = 0; cut <= text.size(); ++cut) {
     const uint32_t first = Crc32c(text.data(), cut);

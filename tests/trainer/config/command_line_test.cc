@@ -187,6 +187,10 @@ TEST(CommandLine, AFlagfileMayBeARunsConfiguration) {
   EXPECT_THAT(Mistakes({"--flagfile=" + folder.Write("object.json", R"({"lr": {"peak": 1}})")}),
               HasSubstr("object.json: the value of lr is neither"));
 
+  const std::string more = folder.Write("more.flags", "--epochs=7\n--lr=9\n");
+  const std::string both = folder.Write("both.json", R"({"epochs": 3, "flagfile": ")" + more + R"(", "lr": 0.25})");
+  const Config changed = ParseCommandLine({"--flagfile=" + both}).config;
+  EXPECT_EQ(std::pair(changed.batch.epochs, changed.optimizer.lr.value()), std::pair(3.0, 0.25)) << "in any order";
   EXPECT_EQ(Mistakes({"--flagfile=" + folder.Write("cut.json", " {\"lr\": 0.25")}),
             "--flagfile=" + folder.path("cut.json") + ": is not a JSON object of flags");
   const std::string deep = R"({"mean": )" + std::string(200'000, '[') + std::string(200'000, ']') + "}";
