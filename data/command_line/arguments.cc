@@ -166,7 +166,8 @@ class Expander {
       }
     }
     // Members have no order: those of another file are what the ones beside it change.
-    std::ranges::stable_partition(arguments, [](const Argument& one) { return one.text.starts_with("--flagfile="); });
+    std::stable_partition(arguments.begin(), arguments.end(),
+                          [](const Argument& one) { return one.text.starts_with("--flagfile="); });
     return arguments;
   }
 
