@@ -9,7 +9,9 @@ install(CODE "
   execute_process(COMMAND \"${CMAKE_SOURCE_DIR}/scripts/completions.py\" \"${CMAKE_BINARY_DIR}/bin\" \"\${root}/share\"
                   COMMAND_ERROR_IS_FATAL ANY)
   foreach(program dtrain_main dtrain_data dtrain_bench)
-    file(CREATE_LINK \"../lib/dtrain/bin/\${program}\" \"\${root}/bin/\${program}\" SYMBOLIC)
+    if(EXISTS \"\${root}/lib/dtrain/bin/\${program}\")
+      file(CREATE_LINK \"../lib/dtrain/bin/\${program}\" \"\${root}/bin/\${program}\" SYMBOLIC)
+    endif()
   endforeach()
 ")
 install(DIRECTORY docs/man/ DESTINATION share/man/man1 FILES_MATCHING PATTERN "*.1")

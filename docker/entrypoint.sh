@@ -102,7 +102,8 @@ shift
 
 recipes=$(dirname "${BASH_SOURCE[0]}")/recipes  # in the image; the next line has the place in the sources
 if [ ! -d "$recipes" ]; then recipes=$(dirname "${BASH_SOURCE[0]}")/../scripts/recipes; fi
-from_parameters() {  # fills words
+recipe=()
+from_parameters() {  # fills words and recipe
   local names=("$recipes"/*.flags)
   names=("${names[@]##*/}")
   words=()
@@ -115,7 +116,8 @@ from_parameters() {  # fills words
       shift
     elif [ "$1" = --recipe ]; then
       [ -r "$recipes/${2:-}.flags" ] || fail 2 "there is no recipe '${2:-}'" "--recipe takes one of: ${names[*]%.flags}"
-      words+=("--flagfile=$recipes/$2.flags")
+      # Ours come first, also before what is taken from the environment, which changes them.
+      case $program in dtrain_*) recipe+=("--flagfile=$recipes/$2.flags") ;; *) words+=("--flagfile=$recipes/$2.flags") ;; esac
       shift
     else
       words+=("$1")
@@ -351,4 +353,4 @@ if [ ${#flags[@]} -gt 0 ]; then note "from the environment: ${flags[*]}"; fi
 if [ -n "${LEAST_GBPS:-}" ] && [ -z "${TORCHELASTIC_RUN_ID:-}" ] && ! given_any "$checks" "$@"; then
   case $program in dtrain_main | dtrain_bench) check_network "${flags[@]}" "$@" ;; esac
 fi
-exec "$program" "${subcommand[@]}" "${flags[@]}" "$@"
+exec "$program" "${subcommand[@]}" "${recipe[@]}" "${flags[@]}" "$@"

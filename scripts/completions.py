@@ -65,7 +65,7 @@ def main() -> None:
     bash, zsh = share / "bash-completion" / "completions", share / "zsh" / "site-functions"
     for folder in (bash, zsh):
         folder.mkdir(parents=True, exist_ok=True)
-    for program in PROGRAMS:
+    for program in (one for one in PROGRAMS if (programs / one).exists()):
         answer = subprocess.run([programs / program, "--help=json"], check=True, capture_output=True, timeout=SECONDS_TO_ANSWER).stdout
         described = json.loads(answer)
         flags, commands = described["flags"], " ".join(described["commands"])

@@ -45,8 +45,8 @@ try:
     from sweeps.study import Study
     from sweeps.trial import Running, run_dir_of
 except ModuleNotFoundError as error:
-    print(f"error: Python has no {error.name}\n  what to do: pip install -r {Path(__file__).with_name('requirements.txt')}",
-          file=sys.stderr)
+    print(f"error: Python has no {error.name}\n  what to do: {sys.executable} -m pip install -r {Path(__file__).with_name('requirements.txt')}\n"
+          "  If that is refused, as Debian's own Python does: python3 -m venv tools, and the same with tools/bin/python", file=sys.stderr)
     sys.exit(2)
 
 POLL_SECONDS = 0.1

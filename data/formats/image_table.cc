@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -297,10 +299,11 @@ std::vector<std::string> SplitsIn(const LabelTable& table) {
   if (!column) return {};
   file.reader().Select({*column});
   std::vector<std::string> splits;
+  std::set<std::string, std::less<>> known;  // as many as there are rows, if another column was named
   TableRow row;
   while (file.reader().Next(row)) {
     const std::string_view name = Stripped(row.cells[0]);
-    if (std::ranges::find(splits, name) == splits.end()) splits.emplace_back(name);
+    if (known.emplace(name).second) splits.emplace_back(name);
   }
   return splits;
 }

@@ -212,7 +212,7 @@ ImageGeometry ImageDecoder::DecodeNative(std::span<const uint8_t> bytes, const S
   for (int i = 0; i < side; ++i, row += ptrdiff_t{3} * side) {
     (flip ? MirrorPixels : CopyPixels)(image.ptr<uint8_t>(y + i, x), side, row);
   }
-  const auto in_source = [&](int pixels) { return pixels * whole.cols / image.cols; };
+  const auto in_source = [&](int64_t pixels) { return static_cast<int>(pixels * whole.cols / image.cols); };
   return {{in_source(x), in_source(y), in_source(side), in_source(side)}, flip};
 }
 

@@ -34,6 +34,7 @@ def test_variables_of_the_walk_throughs(few_images, tmp_path):
     assert (seen["batch_size"], seen["train_samples"]) == (5, 40)
     # Given flags override the environment.
     assert plan("--batch_size=3", env=env)["batch_size"] == 3
+    assert plan("--recipe=resnet50_digits", env=env)["batch_size"] == 5, "which overrides a recipe"
     outcome = enter(*PLAN, env=env)
     assert f"--run_dir={tmp_path}/dtrain-6d2f " in outcome.stderr
 

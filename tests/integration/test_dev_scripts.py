@@ -1,18 +1,13 @@
 """The measuring scripts of scripts/dev run: on tiny sizes, on this machine, and on what they must refuse."""
 
-import json
 import os
 import sys
 
 import pytest
 
-from command import BENCH, MAIN, ROOT, load_json, make_program, run
+from command import MAIN, ROOT, load_json, make_program, run
 
 DEV = ROOT / "scripts" / "dev"
-
-
-def script(name, *flags, **options):
-    return run(DEV / name, *flags, program=sys.executable, **options)
 
 
 def gpu_check(tmp_path, *flags, **options):
@@ -46,20 +41,3 @@ def test_gpu_check_quotes_a_program_that_fails(tmp_path):
     make_program(program, "#!/bin/sh\necho it broke >&2; exit 7\n")
     outcome, rows = gpu_check(tmp_path, f"--bin={tmp_path}", "--parts=faults", check=1)
     assert "ended with 7: it broke" in rows["faults", "steps that are not finite"]["text"] and "NOT OK" in outcome.stdout
-
-
-def test_scaling_is_predicted(tmp_path):
-    step, collective = tmp_path / "step", tmp_path / "collective"
-    step.write_text(run("step", "--model=resnet18", "--image_size=32", "--batch_size=4", "--steps=1", "--warmup=1",
-                        "--num_classes=10", "--json", program=BENCH).stdout, encoding="utf-8")
-    collective.write_text(run("collective", "--operation=all_reduce", "--min_bytes=1024", "--max_bytes=1048576", "--steps=2",
-                              "--json", "--nproc_per_node=2", program=BENCH).stdout, encoding="utf-8")
-    outcome = script("scaling_model.py", f"--step={step}", "--bandwidth_gbyte=0.1", "--latency_us=10", "--ranks=1,4", "--json")
-    one, four = json.loads(outcome.last_line)["predictions"]
-    assert (one["efficiency_percent"], one["communication_milliseconds"]) == (pytest.approx(100), 0)
-    # 44.7 MB through 0.1 GB/s, 2 · 3/4 times.
-    assert four["communication_milliseconds"] == pytest.approx(671, rel=0.01)
-    assert four["step_milliseconds"] > 600
-    found = json.loads(script("scaling_model.py", f"--step={step}", f"--collective={collective}", "--json").last_line)
-    assert 1e6 < found["bandwidth"] < 1e12 and 0 <= found["latency"] < 1
-    assert "is not what" in script("scaling_model.py", f"--step={collective}", "--bandwidth_gbyte=1", check=3).stderr

@@ -60,7 +60,7 @@ def test_bench_step_says_what_communication_costs():
     assert after > 0 and compute > 0  # on a busy machine either may be longer in a step or two
 
 
-def test_bench_step_has_its_figures_and_says_when_gradients_are_there():
+def test_bench_step_has_its_figures():
     found = bench()
     assert (found["model"], found["image_size"], found["batch_size"], found["steps"], found["world_size"]) == ("resnet18", 32, 4, 2, 1)
     assert "hidden_fraction" not in found and found["cpu"] and found["torch"] and found["cores"] >= 1
@@ -68,10 +68,4 @@ def test_bench_step_has_its_figures_and_says_when_gradients_are_there():
     assert found["images_per_second"] == pytest.approx(4 / seconds)
     # 1.8 G multiply-adds at 224 px are 37 M at 32 px, with two operations each and three passes.
     assert found["achieved_tflops"] * 1e12 * seconds / 4 == pytest.approx(6 * 37e6, rel=0.05)
-    sizes, times = zip(*found["gradients"])
-    assert sum(sizes) == 4 * 11_181_642  # ResNet-18 with ten classes, in float32
-    assert set(sizes[:2]) == {4 * 10, 4 * 5120}  # the last layer comes first
-    assert sizes[-1] == 4 * 64 * 3 * 7 * 7 or sizes[-3] == 4 * 64 * 3 * 7 * 7
-    assert 0 < times[0] <= times[-1] <= found["backward_milliseconds"]
     assert all(found[f"{part}_milliseconds"] > 0 for part in ("forward", "backward", "update"))
-    assert found["exchange_bytes"] == 4 * (2 * 4800 + 7)  # the running statistics, and the sums of a step

@@ -31,7 +31,7 @@ struct StepBenchOptions {
 
 // A collective; the configuration has been resolved (config/resolve.h). Returns images_per_second or tokens_per_second
 // (of all ranks), step_milliseconds (mean), achieved_tflops (of one rank: forward cost × 3), the loss of the last step,
-// the settings, the machine, the parts of a step (MeasureGradientTimes), and on a GPU its roof (DescribeRoof). With
+// the settings, the machine, the parts of a step (MeasureParts), and on a GPU its roof (DescribeRoof). With
 // several ranks it also returns the cost of communication:
 //   compute_milliseconds         a step without communication
 //   reduced_after_milliseconds   a step whose gradients are reduced after the backward pass

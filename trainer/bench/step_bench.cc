@@ -20,7 +20,6 @@
 #include "trainer/modes/session.h"
 #include "trainer/optim/precision.h"
 #include "trainer/tasks/task_kind.h"
-#include "trainer/weights/module_state.h"
 
 namespace dtrain::bench {
 namespace {
@@ -36,34 +35,14 @@ double NowMilliseconds(at::Device device) {
   return std::chrono::duration<double, std::milli>(now).count();
 }
 
-struct Arrival {
-  int64_t bytes = 0;
-  double milliseconds = 0;  // summed over steps
-};
-
-// Runs `steps` steps (1 or more) and returns the means
-//   {"forward_milliseconds", "backward_milliseconds", "update_milliseconds",
-//    "gradients": [[bytes, milliseconds since the backward pass began], …] in the order in which they were ready}
-// The host waits for the device after each part and at each gradient, so that its clock can be used. On a GPU the sum
-// is therefore longer than an unmeasured step, and only the shares can be trusted. `parameters` are all on one device.
-// Uses autograd's hooks instead of the reducer's times, since a run of one rank has no reducer.
-nlohmann::ordered_json MeasureGradientTimes(const StepParts& parts, const std::vector<at::Tensor>& parameters,
-                                            int64_t steps) {
-  const at::Device device = parameters.front().device();
-  std::vector<Arrival> arrivals(parameters.size());
-  std::vector<unsigned> hooks;
-  double backward_start = 0;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    arrivals[i].bytes = static_cast<int64_t>(parameters[i].nbytes());
-    hooks.push_back(parameters[i].register_hook([&arrivals, &backward_start, i, device](const at::Tensor&) {
-      arrivals[i].milliseconds += NowMilliseconds(device) - backward_start;
-    }));
-  }
+// Runs `steps` steps (1 or more) and returns the means. The host waits for the device after each part, so that its
+// clock can be used: on a GPU the sum is longer than an unmeasured step, and only the shares can be trusted.
+nlohmann::ordered_json MeasureParts(const StepParts& parts, at::Device device, int64_t steps) {
   double forward = 0, backward = 0, update = 0;
   for (int64_t step = 0; step < steps; ++step) {
     const double start = NowMilliseconds(device);
     parts.forward();
-    backward_start = NowMilliseconds(device);
+    const double backward_start = NowMilliseconds(device);
     parts.backward();
     const double update_start = NowMilliseconds(device);
     parts.update();
@@ -71,19 +50,13 @@ nlohmann::ordered_json MeasureGradientTimes(const StepParts& parts, const std::v
     backward += update_start - backward_start;
     update += NowMilliseconds(device) - update_start;
   }
-  for (size_t i = 0; i < parameters.size(); ++i) parameters[i].remove_hook(hooks[i]);
-
-  std::ranges::sort(arrivals, {}, &Arrival::milliseconds);
   const auto count = static_cast<double>(steps);
-  auto gradients = nlohmann::ordered_json::array();
-  for (const Arrival& arrival : arrivals) gradients.push_back({arrival.bytes, arrival.milliseconds / count});
   return {{"forward_milliseconds", forward / count},
           {"backward_milliseconds", backward / count},
-          {"update_milliseconds", update / count},
-          {"gradients", gradients}};
+          {"update_milliseconds", update / count}};
 }
 
-constexpr int64_t kTimelineSteps = 3;
+constexpr int64_t kStepsInParts = 3;
 constexpr int64_t kProbedSteps = 3;
 constexpr double kMiB = 1024.0 * 1024.0;
 
@@ -167,11 +140,11 @@ class BenchedStep {
     return seconds.item<double>() / communicator_.world_size() / static_cast<double>(steps);
   }
 
-  nlohmann::ordered_json Timeline(int64_t steps) {
-    return MeasureGradientTimes({.forward = [this] { Forward(batch_); },
-                                 .backward = [this] { Backward(Reduction::kNever); },
-                                 .update = [this] { computation_.Update(rate_); }},
-                                module().parameters(), steps);
+  nlohmann::ordered_json Parts(int64_t steps) {
+    return MeasureParts({.forward = [this] { Forward(batch_); },
+                         .backward = [this] { Backward(Reduction::kNever); },
+                         .update = [this] { computation_.Update(rate_); }},
+                        device_, steps);
   }
 
  private:
@@ -277,10 +250,7 @@ nlohmann::ordered_json BenchStep(const modes::RunContext& context, const StepBen
                  {"loss", step.loss()}});
   if (session.device.is_cuda()) result.update(RoofOf(work, precision, session.device, seconds));
   if (world_size > 1) result.update(CommunicationCosts(step, seconds, options.steps));
-  result.update(step.Timeline(std::min(options.steps, kTimelineSteps)));
-  int64_t exchanged = loop::kNumStepSums;
-  for (const at::Tensor& statistic : weights::RunningStatistics(step.module())) exchanged += statistic.numel();
-  result["exchange_bytes"] = exchanged * static_cast<int64_t>(sizeof(float));
+  result.update(step.Parts(std::min(options.steps, kStepsInParts)));
   result.update(DescribeMachine());
   session.Leave();
   return result;
