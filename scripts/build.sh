@@ -30,9 +30,9 @@ parallel_jobs() {
   local cores memory limit
   cores=$(nproc)
   memory=$(awk '/^MemAvailable:/ {print $2}' /proc/meminfo)
-  for limit in $(cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null | grep -E '^[0-9]{1,15}$'); do
+  while read -r limit; do
     if [ $((limit / 1024)) -lt "$memory" ]; then memory=$((limit / 1024)); fi
-  done
+  done < <(cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null | grep -E '^[0-9]{1,15}$')
   memory=$((memory / 1024 / 1024 / 2))
   printf '%s\n' "${DTRAIN_JOBS:-$((memory < 1 ? 1 : memory < cores ? memory : cores))}"
 }

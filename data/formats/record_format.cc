@@ -80,7 +80,8 @@ void RequireAllShards(const std::string& data_dir, const std::string& split, con
     counts.insert(shard->count);
     numbers.insert(shard->number);
   }
-  if (sets.size() > 1) {
+  const bool takes_all = split == ".";  // of the folder itself
+  if ((takes_all ? counts : sets).size() > 1) {
     throw DataError(data_dir + " holds shards of several sets: " + names.front() + " and " + names.back(),
                     "keep one set in a folder");
   }

@@ -274,10 +274,6 @@ StartPoint StartRun(const Session& session, const config::Config& config, const 
                     RunCheckpoints& checkpoints) {
   StartPoint start;
   start.progress = checkpoints.ProgressOfRun(kept, config.data.allow_dataset_change);
-  if (start.progress.validation && !run.data.val && !config.data.allow_dataset_change) {
-    throw DataError("the run was validated so far, but its data has no validation split any more",
-                    "bring it back; or go on without it: --allow_dataset_change");
-  }
   const int64_t step = start.progress.step;
   start.stopped_early = run.plan.WhyStopsEarly(start.progress);
   start.finished = step >= run.plan.total_steps || !start.stopped_early.empty();
