@@ -102,6 +102,9 @@ class BpeTokenizer : public Tokenizer {
   std::unique_ptr<TextEncoder> MakeEncoder() const override;
   const std::vector<std::string>& tokens() const override { return bpe_.tokens(); }
   int64_t IdOf(std::string_view token) const override { return bpe_.IdOf(token); }
+  const char* transformers_class() const override {
+    return has_dictionary() ? "RobertaTokenizer" : "PreTrainedTokenizerFast";
+  }
   bool BeginsWord(int64_t id) const override {
     const std::string& token = tokens()[static_cast<size_t>(id)];
     return ByteLevelBpe::BeginsWord(token) || (!has_dictionary() && (special().Contains(id) || id == special().mask));

@@ -189,6 +189,9 @@ class SentencePieceTokenizer : public Tokenizer {
     const auto found = ids_.find(token);
     return found == ids_.end() ? -1 : found->second;
   }
+  const char* transformers_class() const override {
+    return tokens_.front() == "<s>NOTUSED" ? "CamembertTokenizer" : "XLMRobertaTokenizer";
+  }
   bool BeginsWord(int64_t id) const override {
     return special().Contains(id) || id == special().mask || tokens_[static_cast<size_t>(id)].starts_with(kMark);
   }

@@ -27,20 +27,11 @@ constexpr char kSentencePieceFile[] = "sentencepiece.bpe.model";
 
 const std::vector<TokenizerKind>& Kinds() {
   static const std::vector<TokenizerKind> kinds = {
-      {.names = {"encoder.json", "vocab.bpe"},
-       .keeps_ids = false,
-       .transformers_class = "RobertaTokenizer",
-       .make = OpenGpt2},
-      {.names = {kSentencePieceFile},
-       .keeps_ids = true,
-       .transformers_class = "XLMRobertaTokenizer",
-       .make = OpenSentencePiece},
-      {.names = {"tokenizer.json"}, .keeps_ids = true, .transformers_class = "", .make = OpenTokenizerJson},
-      {.names = {"vocab.json", "merges.txt"},
-       .keeps_ids = true,
-       .transformers_class = "RobertaTokenizer",
-       .make = OpenRobertaBpe},
-      {.names = {"vocab.txt"}, .keeps_ids = true, .transformers_class = "BertTokenizer", .make = OpenVocabTxt}};
+      {.names = {"encoder.json", "vocab.bpe"}, .keeps_ids = false, .make = OpenGpt2},
+      {.names = {kSentencePieceFile}, .keeps_ids = true, .make = OpenSentencePiece},
+      {.names = {"tokenizer.json"}, .keeps_ids = true, .make = OpenTokenizerJson},
+      {.names = {"vocab.json", "merges.txt"}, .keeps_ids = true, .make = OpenRobertaBpe},
+      {.names = {"vocab.txt"}, .keeps_ids = true, .make = OpenVocabTxt}};
   return kinds;
 }
 

@@ -146,6 +146,8 @@ class Tokenizer {
   // Whether a dict.txt that lies beside the tokenizer is of its tokens. The one beside published RoBERTas' vocab.json
   // is not: its symbols are the ids of GPT-2's encoder.json.
   bool GoesWith(const Dictionary& dictionary) const;
+  // The class of transformers that reads the files as they are meant, whatever the model is.
+  virtual const char* transformers_class() const = 0;
   // Whether files beside the vocabulary change the tokens of a text.
   virtual bool follows_settings() const { return true; }
   const SpecialTokens& special() const { return rows_.format.special; }
@@ -181,7 +183,6 @@ class Tokenizer {
 struct TokenizerKind {
   std::vector<const char*> names;  // all must be there; the kinds are tried in the order of the table
   bool keeps_ids;
-  const char* transformers_class;  // that reads the files whatever the model is; of a tokenizer.json its parts tell
   // Takes the contents of the files, and the folder, which may have others that change it. Throws DataError for what
   // would give other tokens than the peers' programs, which names none of the files, but those others.
   std::unique_ptr<const Tokenizer> (*make)(const std::vector<std::string>& contents, const std::string& folder);

@@ -124,6 +124,7 @@ class WordPieceTokenizer : public Tokenizer {
     const auto added = no_pieces_.find(token);
     return added == no_pieces_.end() ? -1 : added->second;
   }
+  const char* transformers_class() const override { return "BertTokenizer"; }
   bool BeginsWord(int64_t id) const override { return !tokens()[static_cast<size_t>(id)].starts_with(kContinuation); }
 
  private:

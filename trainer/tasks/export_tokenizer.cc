@@ -22,7 +22,6 @@ constexpr const char *kTokenizerFolder = "tokenizer", *kDictionary = "dict.txt";
 
 constexpr const char *kSettings = "tokenizer_config.json", *kClass = "tokenizer_class", *kWhole = "tokenizer.json",
                      *kPrefixSpace = "add_prefix_space";
-const Json::json_pointer kModelType("/model/type");
 
 // Whether the folder has a tokenizer and the dictionary that goes with it.
 bool HasDictionary(const fs::path& folder) {
@@ -70,16 +69,6 @@ Json ObjectIn(const std::map<std::string, std::string>& files, const char* name)
   return json.is_object() ? json : Json::object();
 }
 
-// The class of transformers that reads the files as they are meant. `whole` is the tokenizer.json, or empty.
-std::string ClassOf(const data::TokenizerKind& kind, const data::Tokenizer& tokenizer, const Json& whole) {
-  const std::string type = whole.value(kModelType, "");
-  if (tokenizer.tokens().front() == "<s>NOTUSED") return "CamembertTokenizer";
-  if (type == "Unigram") return "XLMRobertaTokenizer";
-  if (type == "WordPiece") return "BertTokenizer";
-  if (type == "BPE") return tokenizer.has_dictionary() ? "RobertaTokenizer" : "PreTrainedTokenizerFast";
-  return kind.transformers_class;
-}
-
 // Writes into the settings what they leave to the class, which transformers else takes from the model's family,
 // whatever the files are: that class itself, what it does to a text in place of a tokenizer.json, and what it gives the
 // model.
@@ -92,7 +81,7 @@ void CompleteSettings(const data::TokenizerKind& kind, const data::Tokenizer& to
   const auto add = [&](const std::string& name, const Json& value) {
     if (!settings.contains(name) && !named.contains(name)) settings[name] = value;
   };
-  if (!settings.value(kClass, Json()).is_string()) settings[kClass] = ClassOf(kind, tokenizer, whole);
+  if (!settings.value(kClass, Json()).is_string()) settings[kClass] = tokenizer.transformers_class();
   const Json normal = whole.value("normalizer", Json()), before = whole.value("pre_tokenizer", Json());
   const auto name = settings[kClass].get<std::string>();
   if (name.find("Bert") != std::string::npos && normal.is_object()) {
