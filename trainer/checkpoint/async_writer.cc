@@ -142,7 +142,7 @@ void AsyncWriter::SaveBest(int64_t step, NamedTensors model, std::function<void(
   const std::filesystem::path path = store_.run_directory() / "model_best.safetensors";
   Start({Kind::kBest, path, step, [this, path, step, model = std::move(model), wait = std::move(wait)] {
            wait();
-           WriteSafetensors(path, model, MetadataAt(step));
+           WriteWeights(path, model, step);
          }});
 }
 
@@ -201,18 +201,19 @@ void AsyncWriter::RunWithRetries(const Job& job) {
   }
 }
 
-Metadata AsyncWriter::MetadataAt(int64_t step) const {
+// Files of weights have no manifest beside them.
+void AsyncWriter::WriteWeights(const std::filesystem::path& path, const NamedTensors& weights, int64_t step) const {
   Metadata metadata = options_.model_metadata;
   metadata[kStep] = std::to_string(step);
-  return metadata;
+  WriteSafetensors(path, weights, WithChecksum(std::move(metadata), weights));
 }
 
 void AsyncWriter::SaveOnce(const Snapshot& snapshot) {
   snapshot.wait();
   const Checkpoint saved = store_.Publish(snapshot);
-  WriteSafetensors(store_.run_directory() / kModelFile, snapshot.model, MetadataAt(snapshot.step));
+  WriteWeights(store_.run_directory() / kModelFile, snapshot.model, snapshot.step);
   if (!snapshot.average.empty()) {
-    WriteSafetensors(store_.run_directory() / kAverageFile, snapshot.average, MetadataAt(snapshot.step));
+    WriteWeights(store_.run_directory() / kAverageFile, snapshot.average, snapshot.step);
   }
   store_.Prune(saved, options_.keep_checkpoints);
 }

@@ -92,7 +92,7 @@ class AsyncWriter {
   void Run();
   void RunWithRetries(const Job& job);
   void SaveOnce(const Snapshot& snapshot);
-  Metadata MetadataAt(int64_t step) const;
+  void WriteWeights(const std::filesystem::path& path, const NamedTensors& weights, int64_t step) const;
   bool IsWaiting(Kind kind) const;
   void RethrowFailure();
 

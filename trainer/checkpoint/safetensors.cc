@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "data/formats/safetensors_file.h"
+#include "data/sha256.h"
 #include "trainer/errors.h"
 
 namespace dtrain::checkpoint {
@@ -27,6 +28,8 @@ constexpr std::array kDtypes = {
     Dtype{at::kBFloat16, "BF16"}, Dtype{at::kHalf, "F16"},   Dtype{at::kShort, "I16"}, Dtype{at::kChar, "I8"},
     Dtype{at::kByte, "U8"},       Dtype{at::kBool, "BOOL"},
 };
+
+constexpr char kChecksum[] = "tensors_sha256";  // in the metadata
 
 // A tensor that is to be written.
 struct Entry {
@@ -75,6 +78,19 @@ std::string HeaderOf(const std::vector<Entry>& entries, const Metadata& metadata
   return text;
 }
 
+// Does not depend on the order of `tensors`.
+std::string ChecksumOf(NamedTensors tensors) {
+  std::ranges::sort(tensors, {}, [](const auto& tensor) -> const std::string& { return tensor.first; });
+  data::Sha256 sha256;
+  for (const auto& [name, tensor] : tensors) {
+    sha256.UpdateText(name).UpdateText(kDtypes.at(DtypeOf(name, tensor)).name);
+    for (const int64_t size : tensor.sizes()) sha256.UpdateInteger(size);
+    const at::Tensor elements = tensor.detach().to(at::kCPU).contiguous();
+    sha256.Update(elements.const_data_ptr(), elements.nbytes());
+  }
+  return sha256.Hex();
+}
+
 at::ScalarType TypeNamed(const std::string& dtype, const std::string& tensor, const std::string& path) {
   if (const auto type = ScalarTypeNamed(dtype)) return *type;
   throw DataError(path + ": tensor '" + tensor + "' has dtype " + dtype + ", which is not supported");
@@ -108,6 +124,11 @@ void WriteSafetensors(const std::filesystem::path& path, const NamedTensors& ten
   WriteAtomically(path, [&](DurableFile& file) { AppendSafetensors(file, tensors, metadata); });
 }
 
+Metadata WithChecksum(Metadata metadata, const NamedTensors& tensors) {
+  metadata[kChecksum] = ChecksumOf(tensors);
+  return metadata;
+}
+
 SafetensorsContent ReadSafetensors(const std::filesystem::path& path) {
   const data::SafetensorsFile file(path.string());
   SafetensorsContent content;
@@ -123,6 +144,11 @@ SafetensorsContent ReadSafetensors(const std::filesystem::path& path) {
     if (tensor.nbytes() != entry.bytes()) throw DataError(file.path() + ": tensor '" + name + "' has a wrong size");
     if (entry.bytes() > 0) file.Read(entry.begin, entry.bytes(), tensor.mutable_data_ptr());
     content.tensors.emplace_back(name, std::move(tensor));
+  }
+  const auto checksum = content.metadata.find(kChecksum);
+  if (checksum != content.metadata.end() && checksum->second != ChecksumOf(content.tensors)) {
+    throw DataError(file.path() + " is damaged: its tensors are not those that were written (SHA-256)",
+                    "take it from a backup; a run's last state is in its checkpoints (--weights=last)");
   }
   return content;
 }

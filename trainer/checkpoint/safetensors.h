@@ -31,6 +31,9 @@ void AppendSafetensorsHeader(DurableFile& file, const NamedTensors& tensors, con
 // The same as a whole file, which is replaced atomically and durable on return.
 void WriteSafetensors(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata = {});
 
+// Returns `metadata` with a checksum of `tensors` (names, types, shapes and elements), which ReadSafetensors compares.
+Metadata WithChecksum(Metadata metadata, const NamedTensors& tensors);
+
 // Returns the type that safetensors files name so (F32, BF16, …); empty if it is not in the list above.
 std::optional<at::ScalarType> ScalarTypeNamed(std::string_view dtype);
 
@@ -40,7 +43,7 @@ struct SafetensorsContent {
 };
 
 // Reads a whole file. Throws DataError if it is missing, damaged or hostile, or has a dtype that is not in the list
-// above. Sizes are checked against the file before anything is allocated.
+// above, or other tensors than those of its checksum. Sizes are checked against the file before anything is allocated.
 SafetensorsContent ReadSafetensors(const std::filesystem::path& path);
 
 }  // namespace dtrain::checkpoint

@@ -74,6 +74,19 @@ TEST_F(SafetensorsTest, StridesDoNotShow) {
   EXPECT_EQ(ReadAll(directory / "a"), ReadAll(directory / "b"));
 }
 
+TEST_F(SafetensorsTest, AChecksumFindsEveryBitOfATensorThatFlipped) {
+  const NamedTensors tensors = {{"b", at::arange(2, at::kByte)}, {"a", at::ones({2, 3}).t()}};
+  WriteSafetensors(directory / "file", tensors, WithChecksum({{"step", "7"}}, tensors));
+  EXPECT_EQ(ReadSafetensors(directory / "file").metadata.at("step"), "7");
+  const std::string bytes = ReadAll(directory / "file");
+  for (size_t place = bytes.size() - 26; place < bytes.size(); ++place) {
+    std::string damaged = bytes;
+    damaged[place] ^= 1;
+    WriteAtomically(directory / "file", damaged);
+    EXPECT_THROW(ReadSafetensors(directory / "file"), DataError) << place;
+  }
+}
+
 TEST_F(SafetensorsTest, RefusesWhatAFileCannotHold) {
   const at::Tensor one = at::ones({1});
   EXPECT_THROW(WriteSafetensors(directory / "f", {{"x", one}, {"x", one}}), StorageError);
