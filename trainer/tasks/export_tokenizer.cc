@@ -83,13 +83,13 @@ void CompleteSettings(const data::TokenizerKind& kind, const data::Tokenizer& to
   };
   if (!settings.value(kClass, Json()).is_string()) settings[kClass] = tokenizer.transformers_class();
   const Json normal = whole.value("normalizer", Json()), before = whole.value("pre_tokenizer", Json());
-  const auto name = settings[kClass].get<std::string>();
-  if (name.find("Bert") != std::string::npos && normal.is_object()) {
+  const auto class_name = settings[kClass].get<std::string>();
+  if (class_name.find("Bert") != std::string::npos && normal.is_object()) {
     add("do_lower_case", normal.value("lowercase", true));
     add("strip_accents", normal.value("strip_accents", Json()));
     add("tokenize_chinese_chars", normal.value("handle_chinese_chars", true));
   }
-  if (name.starts_with("Roberta") && before.is_object()) add(kPrefixSpace, before.value(kPrefixSpace, false));
+  if (class_name.starts_with("Roberta") && before.is_object()) add(kPrefixSpace, before.value(kPrefixSpace, false));
   const data::SpecialTokens& special = tokenizer.special();
   for (const auto& [name, id] : {std::pair{"cls_token", special.begin},
                                  {"pad_token", special.pad},
