@@ -98,6 +98,10 @@ std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_in
     if (!ignored.empty()) std::fprintf(stderr, "%s: %s\n", Shown(called).c_str(), ignored.c_str());
     source.classes = splits.front().source->classes();
   }
+  if (options.command == "pack" && options.split.empty() && !IsFile(options.data_dir) &&
+      HasSplit(options, source.format, "test")) {
+    std::fprintf(stderr, "test is left out: --split=test packs it\n");
+  }
   return splits;
 }
 

@@ -170,6 +170,11 @@ def test_a_split_is_packed_under_its_last_name(few_images, tmp_path):
     assert not list(few_images.glob("val-*"))
 
 
+def test_pack_says_that_it_leaves_the_test_split_out(own_images, tmp_path):
+    shutil.copytree(own_images / "val", own_images / "test")
+    assert "test is left out: --split=test packs it" in pack(own_images, tmp_path / "pack", "webdataset").stderr
+
+
 def test_calls_of_pack_share_one_budget(own_images, tmp_path):
     for number in range(0, 10, 2):
         (own_images / "train" / "red" / f"{number:03}.jpg").write_bytes(b"")
