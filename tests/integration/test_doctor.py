@@ -47,7 +47,8 @@ def test_ranks_that_meet_through_the_run_directory(few_images, tmp_path):
     for process in ranks:
         found = [json.loads(line) for line in process.communicate(timeout=120)[0].splitlines()]
         assert process.returncode == 4, found
-        assert found[-1]["check"] == "meeting" and "2" in found[-1]["what"] and found[-1]["exit_code"] == 4
+        meeting = next(finding for finding in found if finding["check"] == "meeting")
+        assert "2" in meeting["what"] and meeting["exit_code"] == 4
     assert not (tmp_path / "new").exists()
 
 

@@ -1,5 +1,6 @@
-// The checks come in the order of a start: launcher, machine, data, other ranks. Only the first rank of a machine
-// checks machine and data, since the others would find the same.
+// The checks come in the order of a start: launcher, machine, other ranks, data. Data come last since they may take
+// longer to open than the other ranks wait. Only the first rank of a machine checks machine and data, since the others
+// would find the same.
 #include "trainer/doctor/doctor.h"
 
 #include <ATen/ops/ones.h>
@@ -83,8 +84,7 @@ void ExamineMachine(const modes::RunContext& context, bool on_gpu, Findings& fin
   std::error_code missing;  // the number is -1 then
   const auto shared_bytes = static_cast<int64_t>(fs::space("/dev/shm", missing).available);
   findings.Say(JudgeSharedMemory(shared_bytes, launch.local_world_size, on_gpu));
-  const std::string& mode = context.config.run.mode;
-  if (mode == "train") {
+  if (context.config.run.mode == "train") {
     Finding disk = Tried("disk", [&] {
       if (launch.rank == 0) modes::RequireOutputs(context.config);
       return JudgeDisk(MeasureDisk(context.config.run.dir));
@@ -92,9 +92,12 @@ void ExamineMachine(const modes::RunContext& context, bool on_gpu, Findings& fin
     if (disk.verdict == Verdict::kFailed && disk.remedy.empty()) disk.remedy = "choose another --run_dir";
     findings.Say(disk);
   }
-  if (mode != "train" && mode != "eval") return;
+}
+
+void TryData(const config::Config& config, Findings& findings) {
+  if (config.run.mode != "train" && config.run.mode != "eval") return;
   try {
-    ExamineData(context.config, findings);
+    ExamineData(config, findings);
   } catch (const Error& error) {
     findings.Say(Failed("data", error.code(), error.what(), error.hint()));
   }
@@ -191,6 +194,7 @@ ExitCode Examine(const modes::RunContext& context, const launch::Machine& machin
       findings.Say(Failed("meeting", error.code(), error.what(), remedy));
     }
   }
+  if (launch.local_rank == 0) TryData(config, findings);
   return findings.code();
 }
 
