@@ -397,9 +397,9 @@ std::unique_ptr<const Tokenizer> UnigramOf(const json& tokenizer, const std::str
     const json &id = MemberOf(added, "id"), &content = MemberOf(added, "content");
     RequireSame(content, id.is_number_unsigned() ? id.get<int64_t>() : -1,
                 [&](std::string_view text) { return made->IdOf(text); });
-    const auto& token = content.get_ref<const std::string&>();
-    if (std::ranges::find(kAddedTokens, token) == std::end(kAddedTokens)) {
-      RefuseTokenizer("it has '" + Shown(token, 40) + "' among its added_tokens, which would be looked for in texts");
+    const auto& name = content.get_ref<const std::string&>();
+    if (std::ranges::find(kAddedTokens, name) == std::end(kAddedTokens)) {
+      RefuseTokenizer("it has '" + Shown(name, 40) + "' among its added_tokens, which would be looked for in texts");
     }
   }
   const CheckedFormat rows = FormatOf(tokenizer, made->special());

@@ -270,8 +270,8 @@ json SettingsIn(const std::string& folder, const char* changes, const IdOf& id_o
   };
   read("/tokenizer_config.json", use_fields);
   read("/special_tokens_map.json", use_fields);
-  read("/added_tokens.json", [&](const json& added) {
-    for (const auto& [token, id] : added.items()) {
+  read("/added_tokens.json", [&](const json& tokens) {
+    for (const auto& [token, id] : tokens.items()) {
       RequireSame(token, id.is_number_integer() ? id.get<int64_t>() : -1, id_of);
     }
   });
