@@ -2,6 +2,7 @@
 #include "trainer/config/aliases.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <optional>
 #include <string_view>
@@ -68,6 +69,9 @@ std::string NumbersFrom(const std::vector<Argument>& arguments, size_t& place, s
   }
   return numbers;
 }
+
+constexpr std::array<std::string_view, 8> kLaunchers = {
+    "torchrun", "distributed_train.sh", "accelerate", "deepspeed", "horovodrun", "mpirun", "srun", "python"};
 
 class Rewriter {
  public:
@@ -199,7 +203,19 @@ class Rewriter {
       return mistakes_.push_back(script + " is none of " + std::string(program_->called) +
                                  "'s scripts that are here: " + Joined(program_->scripts));
     }
+    // Many programs have files of these names. Those of others do something else, whatever flags they share.
+    const bool is_common = script == "main.py" || script == "train.py" || script == "train_imagenet.py";
+    if (script.ends_with(".py") && !is_known && !(is_common && program_ != nullptr) && !command_.Has({"defaults_of"})) {
+      return mistakes_.push_back("it is not known here what " + script + " does where its flags say nothing: " +
+                                 "--defaults_of=NAME says whose defaults count, " +
+                                 FindFlag("defaults_of")->limits.Text());
+    }
     if (script.ends_with(".py") || is_known) return;
+    if (std::ranges::find(kLaunchers, script) != kLaunchers.end()) {
+      return mistakes_.push_back(script +
+                                 " is no argument of a training: put it before dtrain_main with its flags, or " +
+                                 "leave both out: --nproc_per_node=N starts N ranks on this machine");
+    }
     const bool is_folder = ++words_ == 1 && (program_ != nullptr || command_.Has({"task", "arch", "a", "defaults_of"}));
     if (is_folder && command_.Has({"data_dir", "data_path"})) {
       return mistakes_.push_back("the data's folder is given twice: '" + argument.text + "' and --data_dir");

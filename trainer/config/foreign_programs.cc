@@ -28,10 +28,13 @@ bool HasAlone(const ForeignProgram& program, const std::string& name) {
 
 using IsSignature = std::function<bool(const std::string& name, const std::string& value)>;
 
-IsSignature AnyOf(const std::vector<Signature>& signatures) {
-  return [&signatures](const std::string& name, const std::string& value) {
+IsSignature AnyOf(const std::vector<Signature>& signatures, const ForeignCommand& command) {
+  return [&signatures, &command](const std::string& name, const std::string& value) {
     return std::ranges::any_of(signatures, [&](const Signature& one) {
-      return one.flag == name && Lower(value).starts_with(Lower(std::string(one.value)));
+      return one.flag == name && Lower(value).starts_with(Lower(std::string(one.value))) &&
+             (one.beside.empty() || std::ranges::any_of(WordsOf(one.beside), [&](std::string_view flag) {
+                return command.Has({std::string(flag)});
+              }));
     });
   };
 }
@@ -78,7 +81,7 @@ Recognised RecogniseProgram(const std::vector<Argument>& arguments) {
   std::string first;
   for (const ForeignProgram* program : ForeignPrograms()) {
     if (named == program->name) return {program};
-    const IsSignature is_listed = AnyOf(program->signatures);
+    const IsSignature is_listed = AnyOf(program->signatures, command);
     if (named == "auto" && program->has_common_names && !TypedFlag(arguments, is_listed).empty()) return {program};
     const std::string flag = TypedFlag(arguments, [&](const std::string& name, const std::string& value) {
       return HasAlone(*program, name) || is_listed(name, value);
@@ -95,9 +98,10 @@ Recognised RecogniseProgram(const std::vector<Argument>& arguments) {
   if (!found.mistake.empty()) found.program = nullptr;
   if (found.program != nullptr || !found.mistake.empty()) return found;
   for (const ForeignProgram* program : ForeignPrograms()) {
-    if (!TypedFlag(arguments, AnyOf(program->weak_signatures)).empty()) return {program};
+    if (!TypedFlag(arguments, AnyOf(program->weak_signatures, command)).empty()) return {program};
   }
-  return {};
+  // torchvision's file is called so, too, but takes its data by a flag of its own.
+  return {command.Script() == "train.py" ? &TimmProgram() : nullptr};
 }
 
 const Alias* FindAlias(std::string_view name, const ForeignProgram* program) {

@@ -16,6 +16,7 @@ namespace dtrain::config {
 struct Signature {
   std::string_view flag;
   std::string_view value = {};
+  std::string_view beside = {};  // flags with spaces between them, one of which must be there, too; empty: none
 };
 
 struct ForeignProgram {

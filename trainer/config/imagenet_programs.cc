@@ -277,7 +277,8 @@ const ForeignProgram& AwsProgram() {
             {.name = "use_larc",
              .takes_value = false,
              .implied = "--optimizer=lars --lars_clip --lars_trust=0.013 --decay_norm_and_bias --lr=3.7"}}}),
-      .weak_signatures = {{"mom"}}};  // short for --momentum elsewhere
+      .weak_signatures = {{"mom"}},  // short for --momentum elsewhere
+      .scripts = {"train_imagenet_resnet_hvd.py"}};
   return program;
 }
 

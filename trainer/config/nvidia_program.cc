@@ -122,12 +122,17 @@ const ForeignProgram& NvidiaProgram() {
   // Ways to begin, until 2020.
   const std::vector<Word> kConfigs = {
       {"classic", ""}, {"fanin", "", "", "convolutions begin with a variance by fan-out, as with classic"}};
+  // Of PyTorch's examples/imagenet, from which this program comes, no command has one of these.
+  constexpr std::string_view kOwn =
+      "amp label_smoothing mixup lr_schedule end_lr nesterov mom optimizer interpolation image_size augmentation";
   static const ForeignProgram program = {
       .name = "nvidia",
       .called = "NVIDIA's ConvNets",
       .signatures = {{"arch", "efficientnet-"},
                      {"a", "efficientnet-"},
                      {"model", "efficientnet-"},
+                     {"c", "classic"},
+                     {"c", "fanin"},
                      {"mode", "convergence"},
                      {"mode", "benchmark_training"}},
       .defaults = DefaultsOfNvidia,
@@ -180,6 +185,7 @@ const ForeignProgram& NvidiaProgram() {
              .other_words_pass = true},
             {.name = "last_bn_0_init", .words = {{"True", "", "--zero_init_residual"}}},
             {.name = "survival_prob", .translate = Survival}}}),
+      .weak_signatures = {{"a", "resnet", kOwn}, {"arch", "resnet", kOwn}},
       .scripts = {"launch.py"}};
   return program;
 }

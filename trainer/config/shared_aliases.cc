@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "data/storage.h"
 #include "trainer/config/aliases.h"
 #include "trainer/config/foreign_programs.h"
 
@@ -22,17 +23,24 @@ Translation DeitsTeacher(const std::string& path, const ForeignCommand& command)
   return {.note = "without --distillation-type=hard there is no teacher"};
 }
 
+// What other programs evaluate is a file of weights; a training goes on from a run. Most have "" by default.
+Translation RunOrWeights(const std::string& value, const ForeignCommand& command) {
+  if (value.empty()) return {};
+  const bool evaluates = command.Has({"e", "evaluate", "eval", "test_only"}) || command.Value({"mode"}, "") == "eval";
+  return {{(evaluates && data::IsFile(value) ? "--init_weights=" : "--resume=") + value}};
+}
+
 std::vector<Alias> OfImagePrograms() {
   return Together(
       {Renamed("j=workers b=batch_size wd=weight_decay warmup_lr=warmup_start_lr log_dir=run_dir output_dir=run_dir "
                "print_freq=log_interval distillation_alpha=distill_weight"),
        Switches("synthetic=--data_format=synthetic eval=--mode=eval amp=--precision=amp apex=--precision=amp"),
        OnlyTaken("start_epoch=0", kResumes),
-       RenamedUnless("", "resume=resume"),  // the default of most programs
        WithoutEffect("launchers are recognised automatically; --master_addr and --master_port name rank 0", "dist_url"),
        WithoutEffect("hard distillation has no temperature", "distillation_tau"),
        WithoutEffect("0.1.0 had it, later versions need no choice", "cudnn_benchmark_limit", "static_graph"),
-       {{.name = "opt",
+       {{.name = "resume", .other_words_pass = true, .translate = RunOrWeights},
+        {.name = "opt",
          .flag = "optimizer",
          .words = {{"sgd", "sgd"},
                    {"sgd_nesterov", "sgd", "--nesterov"},

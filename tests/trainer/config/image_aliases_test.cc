@@ -236,6 +236,35 @@ TEST(ImageAliases, NvidiasConvNets) {
              WithDefaultsOfNvidia("--data_dir=d --momentum=0.8 --init_weights=w"));
   EXPECT_THAT(Pasted("--data-backend dali-cpu --model-config fanin").notes,
               testing::Contains(HasSubstr("a variance by fan-out")));
+  // Commands with no flag that it alone has, but with one that PyTorch's examples/imagenet lacks.
+  for (const std::string other : {"-c fanin", "", "--mom 0.9", "-a resnet50 --nesterov"}) {
+    EXPECT_THAT(Pasted("main.py --arch resnet50 --label-smoothing 0.1 d " + other).notes.back(),
+                StartsWith("as NVIDIA's ConvNets: "))
+        << other;
+  }
+}
+
+// Of a program that is not known, nobody knows what it does where its command is silent.
+TEST(ImageAliases, UnknownScripts) {
+  for (const std::string other :
+       {"main_moco.py -a resnet18 --lr 0.03 -b 4 d", "keras_imagenet_resnet50.py --train-dir d/train",
+        "train_quantization.py --data-path d", "mine.py --lr 0.1", "main.py --lr 0.1"}) {
+    EXPECT_THAT(MessageOf([&] { Pasted(other); }), AllOf(HasSubstr("--defaults_of=NAME"), HasSubstr("none"))) << other;
+    EXPECT_NO_THROW(Pasted(other + " --defaults_of=torchvision")) << other;
+  }
+  EXPECT_THAT(Pasted("train.py --data-dir d --model resnet18 --amp").notes.back(), StartsWith("as timm's train.py: "));
+  EXPECT_EQ(Pasted("train.py d/imagenet --model resnet18 -b 64").config.data.dir, "d/imagenet");
+  EXPECT_THAT(Pasted("train_imagenet_resnet_hvd.py --data_dir d --fp16").notes.back(), StartsWith("as AWS's"));
+  EXPECT_THAT(MessageOf([] { Pasted("torchrun --nproc_per_node=2 train.py --data-path d"); }),
+              HasSubstr("torchrun is no argument of a training"));
+}
+
+TEST(ImageAliases, AFileToGoOnFromIsOfWeightsIfItIsEvaluated) {
+  TemporaryFolder folder;
+  folder.Write("w.pth", "");
+  const std::string named = "--data-path d --resume " + folder.path("w.pth");
+  EXPECT_EQ(Pasted(named + " --test-only").config.model.init_weights, folder.path("w.pth"));
+  EXPECT_EQ(Pasted(named).config.run.resume, folder.path("w.pth"));
 }
 
 // launch.py's settings for machines, models and precisions.
