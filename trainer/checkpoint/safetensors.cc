@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "data/formats/safetensors_file.h"
+#include "data/outputs.h"
 #include "data/sha256.h"
 #include "trainer/errors.h"
 
@@ -145,8 +146,10 @@ SafetensorsContent ReadSafetensors(const std::filesystem::path& path) {
     if (entry.bytes() > 0) file.Read(entry.begin, entry.bytes(), tensor.mutable_data_ptr());
     content.tensors.emplace_back(name, std::move(tensor));
   }
+  // Elsewhere people may have changed the tensors, and kept the metadata.
+  const bool is_of_run = data::IsRun(path.parent_path().string());
   const auto checksum = content.metadata.find(kChecksum);
-  if (checksum != content.metadata.end() && checksum->second != ChecksumOf(content.tensors)) {
+  if (is_of_run && checksum != content.metadata.end() && checksum->second != ChecksumOf(content.tensors)) {
     throw DataError(file.path() + " is damaged: its tensors are not those that were written (SHA-256)",
                     "take it from a backup; a run's last state is in its checkpoints (--weights=last)");
   }

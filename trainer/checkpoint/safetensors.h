@@ -31,7 +31,8 @@ void AppendSafetensorsHeader(DurableFile& file, const NamedTensors& tensors, con
 // The same as a whole file, which is replaced atomically and durable on return.
 void WriteSafetensors(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata = {});
 
-// Returns `metadata` with a checksum of `tensors` (names, types, shapes and elements), which ReadSafetensors compares.
+// Returns `metadata` with a checksum of `tensors` (names, types, shapes and elements), which ReadSafetensors compares
+// where the file lies in a run or a checkpoint.
 Metadata WithChecksum(Metadata metadata, const NamedTensors& tensors);
 
 // Returns the type that safetensors files name so (F32, BF16, …); empty if it is not in the list above.

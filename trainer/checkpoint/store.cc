@@ -64,10 +64,12 @@ Manifest WriteFiles(const fs::path& directory, const Snapshot& snapshot) {
     manifest.files[name] = file.Finish();
   };
   const auto step = Metadata{{"step", std::to_string(snapshot.step)}};
-  write(kModel, [&](DurableFile& file) { AppendSafetensors(file, snapshot.model, step); });
+  write(kModel,
+        [&](DurableFile& file) { AppendSafetensors(file, snapshot.model, WithChecksum(step, snapshot.model)); });
   write(kOptimizer, [&](DurableFile& file) { AppendSafetensors(file, snapshot.optimizer, step); });
   if (!snapshot.average.empty()) {
-    write(kAverage, [&](DurableFile& file) { AppendSafetensors(file, snapshot.average, step); });
+    write(kAverage,
+          [&](DurableFile& file) { AppendSafetensors(file, snapshot.average, WithChecksum(step, snapshot.average)); });
   }
   write(kState, [&](DurableFile& file) {
     file.Append(snapshot.state.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
