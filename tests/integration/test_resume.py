@@ -175,7 +175,42 @@ def test_a_killed_run_of_labelled_texts_goes_on(tmp_path, run_dir, task):
     assert {key: one[key] for key in one if "f1" in key} == {key: other[key] for key in other if "f1" in key} != {}
 
 
+def test_a_logged_line_counts_the_steps_before_a_stop(tmp_path):
+    write_labelled_texts("text_multilabel", tmp_path)
+    flags = ("--task=text_multilabel", "--model=roberta_tiny", f"--data_dir={tmp_path}", "--tokens_per_sample=32", "--batch_size=8",
+             "--max_steps=8", "--optimizer=adamw", "--lr=0.002", "--log_interval=4", "--eval_every_epochs=0")
+    lines = []
+    for name, stops in (("once", [0]), ("twice", [6, 0])):
+        for steps in stops:
+            run(*flags, f"--limit_train_steps={steps}", f"--run_dir={tmp_path / name}")
+        lines.append(metrics(tmp_path / name, "train")[-1])
+    for key in ("step", "loss", "tokens", "padding_tokens"):
+        assert lines[0][key] == lines[1][key], key
+
+
+def test_a_limited_run_says_how_its_own_steps_went(few_images, tmp_path, run_dir):
+    shutil.copytree(few_images / "train", tmp_path / "data" / "train")
+    run(*TINY, f"--data_dir={tmp_path / 'data'}", "--max_steps=20", "--log_interval=10", "--limit_train_steps=5", "--lr=1e30",
+        f"--run_dir={run_dir}", check=6)
+
+
 # ---- Damage ----------------------------------------------------------------------------------------------------------
+
+
+def test_weights_beside_and_in_checkpoints_are_what_was_written(few_images, own_stopped):
+    newest = own_stopped / "checkpoints" / "step-000000004"
+    for file in (own_stopped / "model_best.safetensors", newest / "model.safetensors"):
+        flip_a_bit(file)
+        assert "is damaged" in run("--mode=eval", f"--data_dir={few_images}", f"--init_weights={file}", check=3).stderr
+    start = (*flags_of(few_images), f"--run_dir={own_stopped}-2", f"--init_weights={newest}")
+    assert "is damaged" in run(*start, check=3).stderr
+
+
+def test_a_run_whose_checkpoints_were_removed_is_not_trained_over(few_images, own_stopped):
+    before = sha256(own_stopped / "model.safetensors")
+    shutil.rmtree(own_stopped / "checkpoints")
+    assert "without a checkpoint the run begins anew" in run(*flags_of(few_images), f"--run_dir={own_stopped}").stderr
+    assert sha256(own_stopped / "aside-1" / "model.safetensors") == before
 
 
 def cut(path: Path) -> None:

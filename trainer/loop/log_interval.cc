@@ -32,6 +32,11 @@ enum IntervalSum {
   kNumIntervalSums
 };
 
+// In state.json; versions before 0.2 know loss_sum, weight and hits.
+constexpr const char* kNames[kNumIntervalSums] = {"loss_sum", "weight",  "units",      "padding", "samples", "empty",
+                                                  "hits",     "skipped", "not_finite", "nothing", "norm",    "clipped"};
+constexpr char kSteps[] = "steps";
+
 }  // namespace
 
 LogInterval::LogInterval(const TrainerParts& parts, const HostTimes& times)
@@ -40,17 +45,21 @@ LogInterval::LogInterval(const TrainerParts& parts, const HostTimes& times)
       sums_(at::zeros({kNumIntervalSums}, at::TensorOptions(at::kDouble).device(parts.device))),
       units_of_run_(at::zeros({}, at::TensorOptions(at::kDouble).device(parts.device))) {}
 
-void LogInterval::Restore(const Progress& progress) {
-  sums_[kIntervalLoss] = progress.interval_loss_sum;
-  sums_[kIntervalWeight] = progress.interval_weight;
-  sums_[kIntervalHits] = progress.interval_hits;
+int64_t LogInterval::Restore(const Progress& progress) {
+  const auto kept = [&progress](const char* name) {
+    const auto found = progress.interval.find(name);
+    return found != progress.interval.end() ? found->second : 0.0;
+  };
+  for (int i = 0; i < kNumIntervalSums; ++i) sums_[i] = kept(kNames[i]);
+  units_before_ = kept(kNames[kIntervalUnits]);
+  steps_before_ = static_cast<int64_t>(kept(kSteps));
+  return steps_before_;
 }
 
 void LogInterval::KeepIn(Progress& progress) const {
   const at::Tensor sums = sums_.cpu();
-  progress.interval_loss_sum = sums[kIntervalLoss].item<double>();
-  progress.interval_weight = sums[kIntervalWeight].item<double>();
-  progress.interval_hits = sums[kIntervalHits].item<double>();
+  for (int i = 0; i < kNumIntervalSums; ++i) progress.interval[kNames[i]] = sums[i].item<double>();
+  progress.interval[kSteps] = static_cast<double>(steps_before_ + steps_);
 }
 
 void LogInterval::Start() {
@@ -88,7 +97,7 @@ report::TrainPoint LogInterval::Line(int64_t step, const optim::ParameterUpdate&
   point.loss = weight > 0 ? sums[kIntervalLoss].item<double>() / weight : std::numeric_limits<double>::quiet_NaN();
   if (weight > 0) point.metrics = parts_.task.TrainingMetrics(sums[kIntervalHits].item<double>(), weight);
   point.lr = parts_.plan.LearningRate(step - 1);
-  point.speed = sums[kIntervalUnits].item<double>() / seconds;
+  point.speed = (sums[kIntervalUnits].item<double>() - units_before_) / seconds;
   point.speed_unit = parts_.task.speed_unit();
   AddTimes(point, seconds);
   point.grad_norm = update.gradient_norm();
@@ -118,16 +127,19 @@ void LogInterval::AddTimes(report::TrainPoint& point, double seconds) const {
   point.step_parts = parts;
 }
 
+// The steps before a resume count as if they had taken as long.
 void LogInterval::AddText(report::TrainPoint& point, const at::Tensor& sums, double seconds) const {
+  const int64_t steps = steps_before_ + steps_;
+  seconds *= static_cast<double>(steps) / static_cast<double>(steps_);
   const auto count = [&sums](IntervalSum sum) { return std::llround(sums[sum].item<double>()); };
-  point.text = report::TextCounts{.batches = steps_,
+  point.text = report::TextCounts{.batches = steps,
                                   .samples = count(kIntervalSamples),
                                   .tokens = count(kIntervalUnits),
                                   .padding = count(kIntervalPadding),
                                   .empty_samples = count(kIntervalEmpty),
                                   .has_perplexity = parts_.task.has_perplexity(),
                                   .seconds = seconds};
-  const auto updates = static_cast<double>(steps_ - count(kIntervalSkipped));
+  const auto updates = static_cast<double>(steps - count(kIntervalSkipped));
   if (updates > 0) {
     point.mean_grad_norm = sums[kIntervalNorm].item<double>() / updates;
     if (parts_.config.optimizer.clip_norm > 0) {
@@ -141,7 +153,8 @@ void LogInterval::AddText(report::TrainPoint& point, const at::Tensor& sums, dou
 void LogInterval::Restart() {
   sums_.zero_();
   times_before_ = times_.UpToNow();
-  steps_ = 0;
+  steps_ = steps_before_ = 0;
+  units_before_ = 0;
   start_ = IntervalClock::now();
 }
 

@@ -20,8 +20,9 @@ class LogInterval {
  public:
   LogInterval(const TrainerParts& parts, const HostTimes& times);
 
-  // For a run that resumes in the middle of an interval: restores the loss, weight and hits of the steps before.
-  void Restore(const Progress& progress);
+  // For a run that resumes in the middle of an interval: restores the sums of the steps before, and returns their
+  // number.
+  int64_t Restore(const Progress& progress);
   // Stores the same in `progress`, for a checkpoint. Waits for the device.
   void KeepIn(Progress& progress) const;
 
@@ -54,7 +55,9 @@ class LogInterval {
   at::Tensor sums_;                 // float64 on the device, indexed by IntervalSum
   at::Tensor units_of_run_;         // float64 scalar on the device
   report::TimeParts times_before_;  // at the start of the interval
-  int64_t steps_ = 0;
+  int64_t steps_ = 0;               // of this start of the program
+  int64_t steps_before_ = 0;
+  double units_before_ = 0;
   std::chrono::steady_clock::time_point run_start_, start_;
 };
 

@@ -53,8 +53,7 @@ Trainer::Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer)
 
 void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* restored) {
   progress_ = progress;
-  skipped_steps_ = SkippedSteps(progress.step);
-  interval_.Restore(progress);
+  skipped_steps_ = SkippedSteps(progress.step - interval_.Restore(progress));
   step_.Restore(progress, restored);
 }
 
@@ -86,7 +85,11 @@ report::RunResult Trainer::Run() {
     // On a GPU this waits for the device, which logging and saving do anyway.
     if (parts_.device.is_cpu() || plan.ShouldLog(progress_.step)) ReportSpikes();
     parts_.reporter.Step(progress_.step, plan.EpochAt(progress_.step));
-    if (plan.ShouldLog(progress_.step)) LogStep();
+    if (plan.ShouldLog(progress_.step)) {
+      LogStep();
+    } else if (last) {
+      NoteLoss(interval_.Line(progress_.step, step_.update()));
+    }
     if (SecondsSince(last_times_) > kSecondsBetweenTimes) ReportTimes();
     if (plan.EndsEpoch(progress_.step)) FinishEpoch();
     if (stop && !last) SaveAndStop();
@@ -175,12 +178,16 @@ void Trainer::LogStep() {
   ReportTimes();
   saving_.ReportSaved();
   WarnOfWaiting(point);
-  progress_.last_train_loss = point.loss;
+  NoteLoss(point);
   interval_.Restart();
   if (parts_.communicator.rank() == 0) {
     skipped_steps_.Line(progress_.step, point.skipped_steps, point.loss_scale);
     nothing_to_learn_.Line(progress_.step, point.text ? point.text->empty_samples : 0, point.empty_steps);
   }
+}
+
+void Trainer::NoteLoss(const report::TrainPoint& point) {
+  progress_.last_train_loss = point.loss;
   last_line_is_lost_ = std::isnan(point.loss) && point.skipped_steps > 0;
 }
 
@@ -230,6 +237,7 @@ void Trainer::EvaluateNow() {
   ReportTimes();
   // Speeds do not include evaluations.
   interval_.LeaveOut(Clock::now() - start);
+  epoch_start_ += Clock::now() - start;
   evaluation_seconds_ += SecondsSince(start);
 }
 

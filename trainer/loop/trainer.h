@@ -45,6 +45,7 @@ class Trainer {
   void TrainStep();
   data::Batch NextBatch();
   void LogStep();
+  void NoteLoss(const report::TrainPoint& point);
   void ReportSpikes();
   void ReportTimes();
   void WarnOfWaiting(const report::TrainPoint& point);

@@ -15,6 +15,7 @@
 namespace dtrain::loop {
 namespace {
 
+constexpr std::string_view kOfInterval = "interval_";
 constexpr char kTaskKey[] = "task";
 
 nlohmann::json ToJson(const report::ValPoint& point) {
@@ -110,9 +111,9 @@ distributed::BucketLayout BucketLayoutFromJson(const nlohmann::json& buckets) {
 Progress ReadProgress(const nlohmann::json& json) {
   Progress progress;
   progress.step = Count(json.at("step"));
-  progress.interval_loss_sum = json.at("interval_loss_sum");
-  progress.interval_weight = json.at("interval_weight");
-  progress.interval_hits = json.at("interval_hits");
+  for (const auto& [key, value] : json.items()) {
+    if (key.starts_with(kOfInterval)) progress.interval[key.substr(kOfInterval.size())] = value;
+  }
   progress.last_train_loss = NumberOrNaN(json.at("last_train_loss"));
   progress.validation = ValPointFromJson(json.at("validation"));
   progress.best = ValPointFromJson(json.at("best"));
@@ -128,13 +129,11 @@ Progress ReadProgress(const nlohmann::json& json) {
 
 nlohmann::json ToJson(const Progress& progress) {
   nlohmann::json json = {{"step", progress.step},
-                         {"interval_loss_sum", progress.interval_loss_sum},
-                         {"interval_weight", progress.interval_weight},
-                         {"interval_hits", progress.interval_hits},
                          {"last_train_loss", progress.last_train_loss},
                          {"validation", ToJson(progress.validation)},
                          {"best", ToJson(progress.best)},
                          {"bucket_layout", progress.bucket_layout}};
+  for (const auto& [name, sum] : progress.interval) json[std::string(kOfInterval) + name] = sum;
   const LossStatistics& losses = progress.losses;
   if (losses.count > 0) {
     json["losses"] = {{"count", losses.count}, {"mean", losses.mean}, {"variance", losses.variance}};

@@ -41,10 +41,9 @@ namespace dtrain::modes {
 namespace {
 
 // Moves the files of an earlier run aside, so that none of them is mixed with those of this one.
-void StartAnew(const report::RunDirectory& files, const std::string& resume) {
+void StartAnew(const report::RunDirectory& files, const std::string& why) {
   if (const auto aside = report::MoveRunAside(files)) {
-    report::LogInfo("--resume=" + resume + ": the earlier run in " + files.root.string() + " was moved to " +
-                    aside->string());
+    report::LogWarning(why + ": the earlier run in " + files.root.string() + " was moved to " + aside->string());
   }
 }
 
@@ -133,7 +132,14 @@ class RunCheckpoints {
     const int64_t step = state_.is_null() ? -1 : progress.step;
     if (other_disk_) SetAsideOnOtherDisk(step);
     if (!first_) return;
-    if (first_->leaves_run_behind) StartAnew(report::RunDirectory(first_->store.run_directory()), resume_);
+    const report::RunDirectory files(first_->store.run_directory());
+    // Weights are written after the first checkpoint: somebody has removed all of them.
+    const bool has_lost_all = state_.is_null() && data::Exists(files.model);
+    if (first_->leaves_run_behind) {
+      StartAnew(files, "--resume=" + resume_);
+    } else if (has_lost_all) {
+      StartAnew(files, "without a checkpoint the run begins anew");
+    }
     SetAside(first_->store, step);
   }
 
