@@ -213,7 +213,8 @@ const ForeignProgram& PytorchProgram() {
       .called = "PyTorch's examples/imagenet",
       .signatures = {},
       .defaults = DefaultsOfPytorch,
-      .rows = Together({Switches("multiprocessing_distributed=--nproc_per_node=auto no_accel=--backend=gloo"),
+      .rows = Together({Switches("multiprocessing_distributed=--nproc_per_node=auto no_accel=--backend=gloo "
+                                 "pretrained=--init_weights=IMAGENET1K_V1"),
                         Translated(BatchOfMachine, "b batch_size"),
                         {{.name = "world_size", .translate = Machines},
                          {.name = "rank", .translate = MachineIndex},

@@ -118,7 +118,8 @@ const ForeignProgram& TorchvisionProgram() {
                      {"weights", "IMAGENET1K"}},
       .defaults = DefaultsOfTorchvision,
       .rows = Together(
-          {Renamed("lr_min=end_lr lr_gamma=lr_decay_factor mixup_alpha=mixup cutmix_alpha=cutmix "
+          {Switches("pretrained=--init_weights=IMAGENET1K_V1"),
+           Renamed("lr_min=end_lr lr_gamma=lr_decay_factor mixup_alpha=mixup cutmix_alpha=cutmix "
                    "random_erase=random_erasing val_resize_size=eval_resize train_crop_size=image_size "
                    "val_crop_size=eval_image_size clip_grad_norm=clip_norm"),
            Switches("ra_sampler=--repeated_augmentation=3 test_only=--mode=eval "

@@ -19,6 +19,7 @@ namespace {
 constexpr std::string_view kLocalFiles =
     "--train_file and --validation_file, or --train_dir, name data on this machine";
 constexpr std::string_view kReports = "metrics.jsonl has a run's numbers, and --on_event passes them on";
+constexpr std::string_view kCompiled = "it has compiled code for what others compile at the start";
 constexpr std::string_view kUpload = "--mode=export writes a folder that can be uploaded";
 constexpr std::string_view kAfterwards = "afterwards: --mode=predict --run_dir=FOLDER --input=FILE";
 constexpr std::string_view kFewer = "leave it out, or make files with fewer lines";
@@ -334,14 +335,16 @@ std::vector<Alias> OfTrainersRun() {
        OptionalSwitches("ddp_find_unused_parameters=", "every parameter takes part in every step"),
        OptionalSwitches("greater_is_better=", "each metric knows which value is the better one"),
        OptionalSwitches("push_to_hub= hub_private_repo= hub_always_push=", kUpload),
-       OptionalSwitches(
-           "logging_first_step= skip_memory_metrics= logging_nan_inf_filter= include_num_input_tokens_seen=", kReports),
+       OptionalSwitches("logging_first_step= skip_memory_metrics= log_on_each_node= logging_nan_inf_filter= "
+                        "include_num_input_tokens_seen=",
+                        kReports),
        OptionalSwitches("save_only_model= save_on_each_node= save_safetensors=",
                         "a run always keeps what it goes on from, once for all ranks"),
        OptionalSwitches("prediction_loss_only= batch_eval_metrics=", "the memory that evaluations take does not grow"),
        WithoutEffect("the memory that evaluations take does not grow", "eval_accumulation_steps"),
        WithoutEffect("memory of the GPU is used again", "torch_empty_cache_steps"),
-       OptionalSwitches("torch_compile=", "it has compiled code for what others compile at the start"),
+       OptionalSwitches("torch_compile=", kCompiled),
+       WithoutEffect(kCompiled, "torch_compile_mode torch_compile_backend"),
        OnlyTaken("logging_strategy=steps", "--logging_steps sets when lines are logged"),
        WithoutEffect(kReports,
                      "logging_dir report_to run_name push_to_hub_model_id project log_level log_level_replica"),
