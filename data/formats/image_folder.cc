@@ -162,6 +162,11 @@ RecordIndex ListImageFolder(const std::string& split_dir) {
   for (const std::string& file : split.files) CountIgnored(file, index.ignored);
   index.class_names = std::move(split.folders);
   if (index.class_names.empty()) throw DataError("no class folder in " + split_dir, HowToSort(split_dir));
+  for (const char* table : {"metadata.csv", "metadata.jsonl"}) {
+    if (index.class_names.size() > 1 || !IsFile(split_dir + "/" + table)) continue;
+    throw DataError(split_dir + " has one folder alone, " + index.class_names[0] + ", and beside it a " + table,
+                    HowToSort(split_dir));
+  }
   ClassWalk walk(split_dir, index.ignored);
   for (size_t label = 0; label < index.class_names.size(); ++label) {
     for (const ListedFolder& listed : walk.Folders(index.class_names[label])) {

@@ -95,6 +95,15 @@ TEST(ImageFolder, SaysWhatIsMissing) {
   EXPECT_ERROR(".parquet", RequireSplit(folder.path(), "train"));
 }
 
+// Hugging Face's layout: the one folder is no class.
+TEST(ImageFolder, OneFolderBesideATableOfLabels) {
+  const TemporaryFolder folder;
+  for (const char* name : {"images/1.jpg", "metadata.csv"}) folder.Write(name, "x");
+  EXPECT_THAT(HintOf([&] { ImageFolder(folder.path()); }), HasSubstr("--labels=" + folder.path("metadata.csv")));
+  folder.Write("other/1.jpg", "x");
+  EXPECT_NO_THROW(ImageFolder(folder.path()));
+}
+
 TEST(ImageFolder, DeletedAndShortenedFilesAreErrorsOrShort) {
   const TemporaryFolder folder;
   const std::string path = folder.Write("s/a/1.jpg", "12345");
