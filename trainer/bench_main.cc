@@ -37,7 +37,9 @@ const config::Program kProgram = {
         "      the cost of communication and how much of it the backward pass hides\n"
         "loader: measures how fast batches of the training split are loaded, without a model\n"
         "collective: measures and checks collectives between ranks, in the format of nccl-tests\n"
-        "pairs: measures the network between machines, two at a time, and finds one that is slow with each",
+        "pairs: measures the network between machines, two at a time, and finds one that is slow with each\n"
+        "The flags of dtrain_main are taken, too; those of what to run (but --task and --defaults_of), the schedule and\n"
+        "the report change nothing that is measured.",
     .commands = {"step", "loader", "collective", "pairs"},
     .flags = {{"json", config::Kind::kBool, "false", "Print the result as one JSON object on the last line."},
               {"steps", config::Kind::kInteger, "10",
@@ -207,6 +209,7 @@ int Main(int argc, char** argv, modes::RunContext& context) {
   config::CommandLine command_line = config::ParseCommandLine(argc, argv, kProgram, &context.config);
   if (!command_line.answer.empty()) return report::PrintAnswer(command_line.answer), 0;
   RequireOutputs(command_line);
+  command_line.config.run.mode = "train";  // what is measured is a training, whatever a flag file says
   tasks::ResolveTask(command_line.config);
   weights::TakeImageSizeOfModel(command_line.config);
   if (command_line.command == "loader") return Loader(command_line);

@@ -22,7 +22,7 @@ from safe_files import Failure, exit_code, replace  # noqa: E402
 BUILD = Path(os.environ.get("DTRAIN_BUILD_DIR", ROOT / "build" / "release"))
 PROGRAMS = {"dtrain_main": "trains, evaluates, predicts and exports models", "dtrain_data": "prepares and checks data sets",
             "dtrain_bench": "measures training steps, data loading and the network"}
-SHARED = "It also takes --flagfile and the flags of dtrain_main for data, images, text, model, batches, optimizer, precision and ranks."  # dtrain_bench
+SHARED = r"The flags of dtrain_main are taken, too.*?\."  # of dtrain_bench --help
 MADE = "Made by scripts/dev/make_reference.py from --help: edit the help texts in the programs instead."
 SECONDS_TO_ANSWER = 120
 
@@ -86,7 +86,7 @@ def flags_page(helps: dict[str, list[Section]]) -> str:
     for program, sections in helps.items():
         lines += ["", f"## {program}", ""]
         if program == "dtrain_bench":
-            lines += [SHARED.replace("--flagfile", "`--flagfile`").replace("dtrain_main", "`dtrain_main`"), ""]
+            lines += [re.sub(r"(--\w+|dtrain_main)", r"`\1`", re.search(SHARED, " ".join(sections[0].text))[0]), ""]
         for section in sections:
             if not section.entries:
                 continue
@@ -116,8 +116,6 @@ def man_page(program: str, sections: list[Section]) -> str:
     usage = next((line for line in sections[0].text if line.startswith("Usage: ")), f"Usage: {program} [--flag=value ...]")
     lines += [roff(usage.removeprefix("Usage: ")), ".SH DESCRIPTION"]
     lines += [roff(line) for line in sections[0].text if not line.startswith("Usage: ")]
-    if program == "dtrain_bench":
-        lines.append(roff(SHARED))
     for section in sections:
         if not section.entries:
             continue

@@ -114,3 +114,9 @@ def test_the_images_are_not_needed_after_the_first_epoch(own_images, few_images,
         assert outcome.last_line == run(*FLAGS, f"--data_dir={few_images}", f"--run_dir={tmp_path / 'plain'}").last_line
     assert (run_dir / "quarantine.jsonl").exists() == (cache == "none")
     assert not any("dtrain-cache" in name for name in os.listdir("/dev/shm"))
+
+
+def test_the_loader_is_measured_whatever_the_mode_of_a_flag_file(few_images):
+    outcome = run("loader", *TINY, f"--data_dir={few_images}", "--mode=eval", "--steps=1", "--json", program=BENCH)
+    assert json.loads(outcome.last_line)["samples"] == json.loads(
+        run("loader", *TINY, f"--data_dir={few_images}", "--steps=1", "--json", program=BENCH).last_line)["samples"]
