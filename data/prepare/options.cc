@@ -37,8 +37,10 @@ const std::vector<PrepareCommand>& PrepareCommands() {
       {"pack", "writes any readable data set as indexed shards; resumable; verifies each record", Pack, PackOutputs},
       {"tokenize", "converts raw text to token files and a dictionary in fairseq-preprocess's formats", Tokenize,
        TokenOutputs},
-      {"verify", "reads and decodes every record, and lists bad ones; exit code 3 if there are any", Verify,
-       VerifyOutputs},
+      {"verify",
+       "reads and decodes every record, and lists bad ones; exit code 3 if there are any that "
+       "--move_bad_to has not moved",
+       Verify, VerifyOutputs},
       {"warm", "reads all data once with many threads, to fill the caches of the storage", Warm}};
   return commands;
 }
