@@ -60,7 +60,7 @@ void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* rest
 report::RunResult Trainer::Run() {
   const Plan& plan = parts_.plan;
   const int64_t last_step = LastStep();
-  const auto start = epoch_start_ = Clock::now();
+  start_ = epoch_start_ = Clock::now();
   saving_.Start();
   interval_.Start();
   phases_.Enter(Phase::kOther);
@@ -102,7 +102,7 @@ report::RunResult Trainer::Run() {
   saving_.Finish();
   profiler_.Finish();
   ReportTimes();
-  return Result(start);
+  return Result();
 }
 
 int64_t Trainer::LastStep() const {
@@ -203,13 +203,15 @@ void Trainer::ReportTimes() {
   parts_.reporter.Times({progress_.step, phases_.times().UpToNow()});
 }
 
-// Warns once per run. The first line does not count, since its step waits until the loader has started.
+// Warns once per run. The first seconds and the first line do not count, since the loader starts in them.
 void Trainer::WarnOfWaiting(const report::TrainPoint& point) {
-  constexpr double kTolerated = 0.1;
-  if (warned_of_waiting_ || point.step == 1 || point.data_seconds < kTolerated * point.step_seconds) return;
+  constexpr double kTolerated = 0.1, kSecondsOfStart = 2;
+  if (warned_of_waiting_ || point.step == 1 || SecondsSince(start_) < kSecondsOfStart) return;
+  if (point.data_seconds < kTolerated * point.step_seconds) return;
   warned_of_waiting_ = true;
   const bool for_storage = feed_->waits_for_storage() && !parts_.data.train->source->is_in_memory();
-  loop::WarnOfWaiting(point.data_seconds / point.step_seconds, for_storage, parts_.config.data.workers);
+  loop::WarnOfWaiting(point.data_seconds / point.step_seconds, for_storage, parts_.config.data.workers,
+                      parts_.task.speed_unit() == report::SpeedUnit::kImages);
 }
 
 void Trainer::FinishEpoch() {
@@ -272,7 +274,7 @@ RunEnd Trainer::End() const {
           .loss_is_finite = validation_ ? HasFiniteLoss(*progress_.validation) : !last_line_is_lost_};
 }
 
-report::RunResult Trainer::Result(Clock::time_point start) const {
+report::RunResult Trainer::Result() const {
   report::RunResult result;
   // An earlier start may have had a validation that this one lacks.
   if (progress_.validation && progress_.validation->step == progress_.step) result.validation = progress_.validation;
@@ -281,7 +283,7 @@ report::RunResult Trainer::Result(Clock::time_point start) const {
   result.train_loss = progress_.last_train_loss;
   result.step = progress_.step;
   result.epoch = parts_.plan.EpochAt(progress_.step);
-  result.seconds = SecondsSince(start);
+  result.seconds = SecondsSince(start_);
   result.samples_seen = parts_.train_batches.SamplesTaken(progress_.step);
   result.world_size = parts_.communicator.world_size();
   result.speed_unit = parts_.task.speed_unit();

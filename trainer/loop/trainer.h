@@ -55,7 +55,7 @@ class Trainer {
   void NoteBest(const report::ValPoint& point);
   void SaveBest();
   RunEnd End() const;
-  report::RunResult Result(std::chrono::steady_clock::time_point start) const;
+  report::RunResult Result() const;
 
   const TrainerParts parts_;
   int64_t* reported_step_ = nullptr;
@@ -74,7 +74,7 @@ class Trainer {
   bool last_line_is_lost_ = false;
   SkippedSteps skipped_steps_;
   NothingToLearn nothing_to_learn_;
-  std::chrono::steady_clock::time_point epoch_start_, last_times_;
+  std::chrono::steady_clock::time_point start_, epoch_start_, last_times_;
 };
 
 }  // namespace dtrain::loop

@@ -23,14 +23,15 @@ enum WatchState { kLosses, kMean, kVariance, kStepsSeen, kSpikes, kNumWatchState
 
 }  // namespace
 
-void WarnOfWaiting(double fraction, bool for_storage, int64_t workers) {
+void WarnOfWaiting(double fraction, bool for_storage, int64_t workers, bool of_images) {
   report::LogWarning(
       "training waits for data " + std::to_string(std::lround(100 * fraction)) + " % of the time; " +
-      (for_storage ? "storage is slower than decoding: warm or copy the data first, pack small files into shards, use "
-                     "--shuffle=shard, or keep the data in memory with --cache=ram"
-                   : "preparing batches needs more cores: give this rank more of them, raise --workers if it has more "
-                     "than " +
-                         std::to_string(workers) + ", or pack images resized (dtrain_data pack)"));
+      (for_storage ? std::string("storage is slower than decoding: warm or copy the data first, ") +
+                         (of_images ? "pack small files into shards, " : "") +
+                         "use --shuffle=shard, or keep the data in memory with --cache=ram"
+                   : "preparing batches needs more cores: give this rank more of them, or raise --workers if it has "
+                     "more than " +
+                         std::to_string(workers) + (of_images ? "; or pack images resized (dtrain_data pack)" : "")));
 }
 
 void SkippedSteps::Line(int64_t step, int64_t skipped, std::optional<double> loss_scale) {

@@ -16,8 +16,8 @@
 namespace dtrain::loop {
 
 // Warns that training spends `fraction` (0 to 1) of its time waiting for data, and says what to change: it waits for
-// storage, or for the threads that prepare batches, of which a rank has `workers`.
-void WarnOfWaiting(double fraction, bool for_storage, int64_t workers);
+// storage, or for the threads that prepare batches, of which a rank has `workers`. Only files of images can be packed.
+void WarnOfWaiting(double fraction, bool for_storage, int64_t workers, bool of_images);
 
 // Warns of skipped steps: the first time, and whenever their number has doubled.
 class SkippedSteps {

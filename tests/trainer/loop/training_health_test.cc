@@ -55,9 +55,14 @@ TEST(NothingToLearn, IsSaidOnce) {
 }
 
 TEST(WarnOfWaiting, SpeaksOfWhatIsLoaded) {
-  const auto said = [](bool for_storage) { return WarningOf([&] { WarnOfWaiting(0.25, for_storage, 4); }); };
-  EXPECT_THAT(said(false), HasSubstr("25 % of the time; preparing batches needs more cores"));
-  EXPECT_THAT(said(true), HasSubstr("--cache=ram"));
+  const auto said = [](bool for_storage, bool of_images) {
+    return WarningOf([&] { WarnOfWaiting(0.25, for_storage, 4, of_images); });
+  };
+  EXPECT_THAT(said(false, true), HasSubstr("25 % of the time; preparing batches needs more cores"));
+  EXPECT_THAT(said(false, true), HasSubstr("pack images"));
+  EXPECT_THAT(said(true, true), HasSubstr("pack small files into shards, use --shuffle=shard, or"));
+  EXPECT_THAT(said(true, false), HasSubstr("copy the data first, use --shuffle=shard, or keep the data in memory"));
+  EXPECT_THAT(said(false, false), testing::Not(HasSubstr("pack")));
 }
 
 TEST(RequireGoodEnd, ARunThatEndsWithoutHavingLearnedHasDiverged) {
