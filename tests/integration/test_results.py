@@ -61,6 +61,17 @@ def test_training_samples_are_not_called_validation(few_images, run_dir):
     assert not (run_dir / "eval-val").exists() and (run_dir / "aside-1" / "eval-val").exists()
 
 
+def test_a_training_split_is_known_after_a_file_of_it_has_gone(own_photos, run_dir, tmp_path):
+    evaluate = ("--mode=eval", f"--run_dir={run_dir}", "--val_split=.")
+    run(*FLAGS, f"--data_dir={own_photos}", "--train_split=.", "--max_steps=1", f"--run_dir={run_dir}")
+    other = shutil.copytree(own_photos, tmp_path / "other")
+    for folder in (own_photos, other):
+        next(file for file in sorted(folder.rglob("*.*")) if file.suffix in (".jpg", ".png")).unlink()
+    said = run(*evaluate, f"--data_dir={own_photos}")
+    assert "the model was trained on the samples of" in said.stderr and "train_top1" in said.last_line
+    assert "trained on" not in run(*evaluate, f"--data_dir={other}").stderr
+
+
 def test_only_the_split_seed_decides_what_is_held_out(photos, tmp_path):
     """A run of a version without --split_seed held out what its --seed said. A resume: resume_test.cc."""
     first = held_out(photos, tmp_path / "a", "--val_fraction=0.25", "--seed=1")

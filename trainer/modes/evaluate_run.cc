@@ -11,6 +11,7 @@
 #include "data/outputs.h"
 #include "data/pipeline/quarantine.h"
 #include "trainer/checkpoint/durable_file.h"
+#include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/loop/batch_feed.h"
 #include "trainer/loop/evaluation.h"
@@ -28,6 +29,7 @@
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/module_state.h"
+#include "trainer/weights/run_settings.h"
 
 namespace dtrain::modes {
 namespace {
@@ -42,9 +44,14 @@ void CompareHeldOut(const config::Config& config, const weights::TrainedWeights&
                      " was trained, perhaps on some of these samples: this evaluation may be too good");
 }
 
-// Whether the weights say that they were trained on the samples of this set.
-bool WasTrainedOn(const weights::TrainedWeights& weights, const tasks::DataSplit& set) {
-  return !weights.trained_on.empty() && weights.trained_on == set.source->fingerprint();
+// Whether the weights say that they were trained on the samples of this set, or their run that it is its training
+// split, of which files may have come or gone since.
+bool WasTrainedOn(const config::Config& config, const weights::TrainedWeights& weights, const tasks::DataSets& data,
+                  size_t set) {
+  const tasks::DataSplit& split = *tasks::ValidationSets(data)[set];
+  if (!weights.trained_on.empty() && weights.trained_on == split.source->fingerprint()) return true;
+  const std::vector<std::string> names = config::ValSplits(config.data);
+  return split.whole.empty() && set < names.size() && names[set] == weights::TrainSplitOfRun(config);
 }
 
 // "the 10000 samples", or "320 of the 10000 samples" with --limit_val_steps
@@ -104,10 +111,10 @@ void TakeWeightsOfFirst(distributed::Communicator& communicator, torch::nn::Modu
 
 void Announce(const config::Config& config, const weights::TrainedWeights& weights, const tasks::DataSets& data,
               int world) {
-  for (const tasks::DataSplit* split : tasks::ValidationSets(data)) {
+  for (size_t set = 0; const tasks::DataSplit* split : tasks::ValidationSets(data)) {
     report::LogInfo("evaluating " + weights.origin + " on " + SamplesToEvaluate(*split, config, world) + " of " +
                     split->name);
-    if (!WasTrainedOn(weights, *split)) continue;
+    if (!WasTrainedOn(config, weights, data, set++)) continue;
     report::LogWarning("the model was trained on the samples of '" + split->name +
                        "': its numbers, called train_…, say nothing of other samples");
   }
@@ -184,7 +191,7 @@ Evaluated EvaluateSets(Session& session, const Opened& run, const std::vector<re
         loop::Evaluate(*run.task, *split, config, *session.communicator, *session.control, /*steps_done=*/0,
                        *quarantine, [&console](int64_t done, int64_t total) { console.Evaluating(done, total); });
     if (!point) throw Preempted("stopped in the middle of the evaluation", "run the same command again");
-    point->trained_on = WasTrainedOn(run.weights, *split);
+    point->trained_on = WasTrainedOn(config, run.weights, run.data, evaluated.results.size());
     point->step = run.weights.step;
     if (samples) samples->Gather(*session.communicator);
     const double seconds = report::SecondsSince(std::exchange(start, std::chrono::steady_clock::now()));

@@ -50,11 +50,10 @@ std::optional<std::string> SettingsIn(const std::string& weights) {
   return std::nullopt;
 }
 
-// The settings that say which sets the run was validated on, and which part of its data it has held out for that. They
-// count for its own data; of other data, --val_split is evaluated, and all of it.
-std::vector<std::string> ValidationNames(const nlohmann::json& saved, const config::Config& config) {
-  const auto fraction = saved.find("val_fraction"), data = saved.find("data_dir");
-  if (data == saved.end() || !data->is_string()) return {};
+// Whether --data_dir and --labels are those of the run.
+bool IsDataOf(const nlohmann::json& saved, const config::Config& config) {
+  const auto data = saved.find("data_dir");
+  if (data == saved.end() || !data->is_string()) return false;
   std::error_code ignored;
   // Where the run's paths begin; if that is gone, the run was moved with its data, and they begin here.
   fs::path start = TextIn(PartOf(saved, config::kStartKey), "directory");
@@ -63,8 +62,14 @@ std::vector<std::string> ValidationNames(const nlohmann::json& saved, const conf
     if (path.empty() || now.empty()) return path == now;
     return fs::weakly_canonical(start / path, ignored) == fs::weakly_canonical(now, ignored);
   };
-  if (!is_same(TextIn(saved, "data_dir"), config.data.dir) || !is_same(TextIn(saved, "labels"), config.data.labels))
-    return {};
+  return is_same(TextIn(saved, "data_dir"), config.data.dir) && is_same(TextIn(saved, "labels"), config.data.labels);
+}
+
+// The settings that say which sets the run was validated on, and which part of its data it has held out for that. They
+// count for its own data; of other data, --val_split is evaluated, and all of it.
+std::vector<std::string> ValidationNames(const nlohmann::json& saved, const config::Config& config) {
+  if (!IsDataOf(saved, config)) return {};
+  const auto fraction = saved.find("val_fraction");
   if (config::WasGiven(config, "val_split")) return {"data_format"};
   const bool has_fold = saved.contains("val_fold") && saved["val_fold"] != "";
   const bool holds_out = fraction != saved.end() && fraction->is_number() && fraction->get<double>() > 0;
@@ -206,6 +211,14 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
   if (!different.empty())
     notes.push_back("these flags differ from the settings that the model was trained with: " + Joined(different));
   return notes;
+}
+
+std::string TrainSplitOfRun(const config::Config& config) {
+  const fs::path run = NamedRun(config);
+  const std::string file = report::RunDirectory(RunOf(run)).config_json.string();
+  if (run.empty() || !data::IsFile(file)) return {};
+  const nlohmann::json saved = ParseObject(checkpoint::ReadTextFile(file, kMostConfigBytes));
+  return IsDataOf(saved, config) ? TextIn(saved, "train_split") : "";
 }
 
 nlohmann::json SettingsOfWeights(const WeightsPlace& place, const config::Config& config, bool of_teacher) {

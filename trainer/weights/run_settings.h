@@ -50,6 +50,10 @@ void TakeImageSizeOfModel(config::Config& config);
 // StorageError if the stored configuration is damaged, UsageError if it is no run's.
 std::vector<std::string> TakeSettingsOfRun(config::Config& config);
 
+// Returns the name of the split that the named run was trained on if --data_dir and --labels are that run's, else
+// empty.
+std::string TrainSplitOfRun(const config::Config& config);
+
 // Returns flags' values by their names. Weights of ours have the settings that they were trained with. Of others it is
 // "model", that of --model if it can have them (there is none if no model of images has), its size, and what is kept
 // beside them: how the model saw images (AddForeignImageSettings), which is held to what can be made here unless
