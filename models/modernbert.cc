@@ -56,6 +56,7 @@ void DrawTruncated(at::Tensor weight, double deviation, double cutoff) {
   const at::NoGradGuard no_grad;
   const double most = std::erf(cutoff / std::sqrt(2.0));
   weight.uniform_(-most, most).erfinv_().mul_(deviation * std::sqrt(2.0));
+  weight.clamp_(-cutoff * deviation, cutoff * deviation);  // where `most` is rounded to 1, some are infinite
 }
 
 // Cosine and sine of the angles by which the two halves of a head's features are turned together, S×1×d.

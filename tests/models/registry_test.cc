@@ -98,6 +98,17 @@ TEST(Registry, ModelsAreDescribed) {
   EXPECT_EQ(Description("roberta_base"), "RoBERTa of 12 layers, 768 wide, with 12 heads, for text");
 }
 
+// Numbers of 24 bits are rarely that end of their range for which the inverse of erf is infinite.
+TEST(ModernBert, InitialWeightsAreWithinTheCutOffWhateverIsDrawn) {
+  const nlohmann::json config = {
+      {"vocab_size", 1 << 18},  {"hidden_size", 128}, {"num_attention_heads", 2},  {"num_hidden_layers", 1},
+      {"intermediate_size", 2}, {"pad_token_id", 0},  {"initializer_range", 0.02}, {"initializer_cutoff_factor", 6}};
+  at::manual_seed(1);
+  const auto model = FamilyOf("modernbert").text.from_json(config, {}).Make({.kind = HeadKind::kNone});
+  const at::Tensor words = model->named_parameters()["model.embeddings.tok_embeddings.weight"];
+  EXPECT_LE(words.abs().max().item<double>(), 6 * 0.02 + 1e-6);
+}
+
 // What the trainer takes for granted.
 TEST(Registry, EveryFamilyOfTextDescribesItsModels) {
   const TextHead words, three = {HeadKind::kClasses, {"a", "b", "c"}}, of_tokens = {HeadKind::kTokens, three.labels};
