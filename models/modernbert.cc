@@ -32,7 +32,7 @@ struct ModernOptions : TextShape {
   double epsilon = 1e-5;
   double initializer_range = 0.02, initializer_cutoff = 2;
   bool takes_mean = false;  // of all tokens for a classifier of sequences, not the first one
-  int64_t begin_id = 50'281, end_id = 50'282;
+  std::optional<int64_t> begin_id = 50'281, end_id = 50'282;  // which a config.json mentions; empty: null
 
   ModernOptions()
       : TextShape{.vocab_size = 50'368,
@@ -255,6 +255,9 @@ class ModernBert : public TextModel, public HalfWeightUser {
 };
 
 // The fields of a config.json that are members, with the least or the most value.
+constexpr int64_t kMost = 1 << 24;
+constexpr std::pair<const char*, std::optional<int64_t> ModernOptions::*> kOptionalFields[] = {
+    {"bos_token_id", &ModernOptions::begin_id}, {"eos_token_id", &ModernOptions::end_id}};
 constexpr struct {
   const char* name;
   int64_t ModernOptions::*member;
@@ -267,8 +270,6 @@ constexpr struct {
                     {"max_position_embeddings", &ModernOptions::longest_sequence, 1},
                     {"global_attn_every_n_layers", &ModernOptions::global_every, 1},
                     {"local_attention", &ModernOptions::window, 2},
-                    {"bos_token_id", &ModernOptions::begin_id, 0},
-                    {"eos_token_id", &ModernOptions::end_id, 0},
                     {"pad_token_id", &ModernOptions::padding_id, 0}};
 constexpr struct {
   const char* name;
@@ -310,8 +311,12 @@ nlohmann::ordered_json ModernToJson(const ModernOptions& options, const TextHead
   nlohmann::ordered_json config = {{"architectures", nullptr}, {"model_type", "modernbert"}};  // AddTo knows the first
   for (const auto& field : kWholeFields) config[field.name] = options.*field.member;
   for (const auto& field : kNumberFields) config[field.name] = options.*field.member;
-  config["cls_token_id"] = options.begin_id;
-  config["sep_token_id"] = options.end_id;
+  for (const auto& [name, member] : kOptionalFields) {
+    config[name] = nullptr;
+    if (options.*member) config[name] = *(options.*member);
+  }
+  config["cls_token_id"] = config["bos_token_id"];
+  config["sep_token_id"] = config["eos_token_id"];
   config["classifier_pooling"] = options.takes_mean ? "mean" : "cls";
   config["tie_word_embeddings"] = true;
   config["torch_dtype"] = "float32";
@@ -359,7 +364,13 @@ TextOptions ModernFromJson(nlohmann::json config, const WeightShapes& weights) {
     config["local_rope_theta"] = config.value("global_rope_theta", nlohmann::json(ModernOptions().global_theta));
   }
   ModernOptions options;
-  for (const auto& [name, member, least] : kWholeFields) ReadWhole(config, name, least, 1 << 24, options.*member);
+  for (const auto& [name, member, least] : kWholeFields) ReadWhole(config, name, least, kMost, options.*member);
+  for (const auto& [name, member] : kOptionalFields) {
+    if (config.value(name, nlohmann::json(0)).is_null())
+      (options.*member).reset();
+    else
+      ReadWhole(config, name, 0, kMost, *(options.*member));
+  }
   for (const auto& [name, member, most] : kNumberFields) ReadNumber(config, name, most, options.*member);
   options.takes_mean = config.value("classifier_pooling", nlohmann::json("cls")) == "mean";
   if (options.padding_id >= options.vocab_size) {

@@ -212,6 +212,17 @@ WeightShapes ShapesOfModel(const std::string& name, const torch::nn::Module& mod
   }
   return ShapesOf(weights);
 }
+TEST(ModernBert, ItsTokensMayBeNull) {
+  const auto from_json = FamilyOf("modernbert").text.from_json;
+  nlohmann::json said = from_json({{"bos_token_id", nullptr}, {"eos_token_id", 7}}, {}).ToJson();
+  EXPECT_EQ(said["bos_token_id"], nullptr);
+  EXPECT_EQ(said["cls_token_id"], nullptr);
+  EXPECT_EQ(said["eos_token_id"], 7);
+  EXPECT_EQ(nlohmann::json(from_json(said, {}).ToJson()), said);
+  EXPECT_EQ(from_json(nlohmann::json::object(), {}).ToJson()["bos_token_id"], 50'281);
+  EXPECT_THROW(from_json({{"eos_token_id", "7"}}, {}), std::invalid_argument);
+}
+
 
 // Returns the shapes that a model has without its weights.
 template <typename Make>
