@@ -85,7 +85,7 @@ Family DistilBertFamily() {
       .heads = {{"vocab_transform", "", {"vocab_layer_norm", "vocab_projector"}},
                 {"classifier", "classifier.weight", {"pre_classifier"}}},
       .classifier_dropout = 0.2,
-      .more_fields = R"({"sinusoidal_pos_embds": null, "qa_dropout": null, "tie_weights_": null})",
+      .more_fields = R"({"sinusoidal_pos_embds": [false, true], "qa_dropout": null, "tie_weights_": null})",
       .shapes = {{"base", DistilBase()}}};
   Family family = FamilyOfKind(kind, [](const WeightShapes& weights) {
     return HaveEncoder(weights, "distilbert") || HaveBareEncoder(weights, "transformer.layer.");

@@ -19,6 +19,17 @@ at::Tensor RowsOf(const at::Tensor& x_SH, const at::Tensor& rows) {
   return rows.defined() ? x_SH.index_select(0, rows) : x_SH;
 }
 
+// Those of Vaswani et al. 2017 (arXiv:1706.03762), P×H: pairs of columns with the same angle.
+void FillWithSinusoids(const at::Tensor& positions_PH) {
+  const auto numbers = [type = positions_PH.options().dtype(at::kDouble)](int64_t end) {
+    return at::arange(end, type);
+  };
+  const at::Tensor column = numbers(positions_PH.size(1)), is_odd = column.remainder(2);
+  const at::Tensor exponents = (column - is_odd) / static_cast<double>(positions_PH.size(1));
+  const at::Tensor angles = at::outer(numbers(positions_PH.size(0)), at::pow(10'000, -exponents));
+  positions_PH.copy_(at::where(is_odd.eq(0), angles.sin(), angles.cos()));
+}
+
 // Returns x with more rows of one value.
 at::Tensor WithRows(const at::Tensor& x, int64_t rows, double value) {
   std::vector<int64_t> padding(static_cast<size_t>(2 * x.dim()));
@@ -124,6 +135,7 @@ BertEncoder::BertEncoder(const char* name, const EncoderOptions& options) : Text
   RegisterAt(*encoder, options.names.layers, layers);
   DrawWeights(*this);
   at::NoGradGuard no_grad;
+  if (options.sinusoidal_positions) FillWithSinusoids(embeddings_->position_embeddings->weight);
   embeddings_->word_embeddings->weight[options.padding_id].zero_();
   if (options.first_position > 0) embeddings_->position_embeddings->weight[options.first_position - 1].zero_();
   // A row that all tokens share tells nothing apart. It begins as in published RoBERTas, and stays so if it is frozen.

@@ -34,6 +34,7 @@ struct EncoderOptions : TextShape {
   double layer_norm_epsilon = 1e-5;
   double initializer_range = 0.02;     // standard deviation of the initial weights
   bool drops_attention_output = true;  // whether there is a dropout behind attention's output
+  bool sinusoidal_positions = false;   // positions begin as sines and cosines, and learn as others do
   // <s> and </s> of its tokenizer, which a config.json mentions; empty: it does not.
   std::optional<int64_t> begin_id = 0, end_id = 2;
   EncoderNames names = {};

@@ -20,6 +20,8 @@ constexpr char kEncoderFields[] = R"({
   "use_cache": null, "gradient_checkpointing": null, "output_past": null
 })";
 
+constexpr char kSinusoidal[] = "sinusoidal_pos_embds";  // DistilBERT's, which alone lists it
+
 // Parts of names of weights that no model here has: heads of other tasks, and what is no weight.
 constexpr const char* kOfNoModel[] = {"qa_outputs.", "cls.seq_relationship.", "position_ids", "token_type_ids"};
 
@@ -59,6 +61,7 @@ EncoderOptions EncoderFromJson(const BertKind& kind, const nlohmann::json& confi
     ReadWhole(config, "type_vocab_size", 1, kMost, options.token_types);
     ReadNumber(config, fields.layer_norm_epsilon, 1, options.layer_norm_epsilon);
   }
+  options.sinusoidal_positions = config.value(kSinusoidal, nlohmann::json()) == true;
   ReadNumber(config, "initializer_range", 10, options.initializer_range);
   ReadNumber(config, fields.dropout, 1, options.dropout);
   ReadNumber(config, fields.attention_dropout, 1, options.attention_dropout);
@@ -94,6 +97,7 @@ nlohmann::ordered_json EncoderToJson(const BertKind& kind, const EncoderOptions&
     config[fields.layer_norm_epsilon] = options.layer_norm_epsilon;
   } else {
     config["initializer_range"] = options.initializer_range;
+    config[kSinusoidal] = options.sinusoidal_positions;
   }
   if (options.begin_id) config["bos_token_id"] = *options.begin_id;
   config["pad_token_id"] = options.padding_id;

@@ -181,6 +181,18 @@ TEST(Registry, LayersAreCountedFromTheHead) {
   for (const auto& [name, place] : LayersBelowHead("resnet18", *MakeImageModel("resnet18", {}))) EXPECT_EQ(place, 0);
 }
 
+// Values of transformers' create_sinusoidal_embeddings.
+TEST(DistilBert, PositionsMayBeginAsSines) {
+  nlohmann::json config = {{"vocab_size", 30}, {"dim", 6}, {"n_heads", 2}, {"n_layers", 1}, {"hidden_dim", 8}};
+  config["sinusoidal_pos_embds"] = true;
+  const TextOptions options = FamilyOf("distilbert").text.from_json(config, {});
+  EXPECT_EQ(options.ToJson()["sinusoidal_pos_embds"], true);
+  const at::Tensor positions = options.Make()->named_parameters()["distilbert.embeddings.position_embeddings.weight"];
+  EXPECT_TRUE(positions.requires_grad());
+  const at::Tensor third = at::tensor({0.141120, -0.989992, 0.138798, 0.990321, 0.006463, 0.999979});
+  EXPECT_TRUE(positions[3].allclose(third.to(at::kFloat), 0, 1e-6)) << positions[3];
+}
+
 TEST(Registry, ATextModelIsRecognisedInAnyNaming) {
   EXPECT_EQ(RecognisedModel(WeightShapes{{"module.bert.embeddings.word_embeddings.weight", {5, 8}}}), "bert");
   EXPECT_EQ(RecognisedModel(WeightShapes{{"distilbert.embeddings.word_embeddings.weight", {5, 8}}}), "distilbert");
@@ -200,6 +212,17 @@ TEST(Registry, ATextModelIsRecognisedInAnyNaming) {
   EXPECT_EQ(RecognisedModel(WeightShapes{{"embed_tokens.weight", {5, 8}}}), "");
 }
 
+TEST(ModernBert, ItsTokensMayBeNull) {
+  const auto from_json = FamilyOf("modernbert").text.from_json;
+  nlohmann::json said = from_json({{"bos_token_id", nullptr}, {"eos_token_id", 7}}, {}).ToJson();
+  EXPECT_EQ(said["bos_token_id"], nullptr);
+  EXPECT_EQ(said["cls_token_id"], nullptr);
+  EXPECT_EQ(said["eos_token_id"], 7);
+  EXPECT_EQ(nlohmann::json(from_json(said, {}).ToJson()), said);
+  EXPECT_EQ(from_json(nlohmann::json::object(), {}).ToJson()["bos_token_id"], 50'281);
+  EXPECT_THROW(from_json({{"eos_token_id", "7"}}, {}), std::invalid_argument);
+}
+
 // Returns the shapes of a model's tensors, all of which must have values, or none.
 WeightShapes ShapesOfModel(const std::string& name, const torch::nn::Module& model, bool is_drawn) {
   NamedWeights weights;
@@ -212,17 +235,6 @@ WeightShapes ShapesOfModel(const std::string& name, const torch::nn::Module& mod
   }
   return ShapesOf(weights);
 }
-TEST(ModernBert, ItsTokensMayBeNull) {
-  const auto from_json = FamilyOf("modernbert").text.from_json;
-  nlohmann::json said = from_json({{"bos_token_id", nullptr}, {"eos_token_id", 7}}, {}).ToJson();
-  EXPECT_EQ(said["bos_token_id"], nullptr);
-  EXPECT_EQ(said["cls_token_id"], nullptr);
-  EXPECT_EQ(said["eos_token_id"], 7);
-  EXPECT_EQ(nlohmann::json(from_json(said, {}).ToJson()), said);
-  EXPECT_EQ(from_json(nlohmann::json::object(), {}).ToJson()["bos_token_id"], 50'281);
-  EXPECT_THROW(from_json({{"eos_token_id", "7"}}, {}), std::invalid_argument);
-}
-
 
 // Returns the shapes that a model has without its weights.
 template <typename Make>
