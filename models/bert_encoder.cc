@@ -14,11 +14,6 @@
 namespace dtrain::models {
 namespace {
 
-// Returns all rows of x if `rows` is undefined.
-at::Tensor RowsOf(const at::Tensor& x_SH, const at::Tensor& rows) {
-  return rows.defined() ? x_SH.index_select(0, rows) : x_SH;
-}
-
 // Those of Vaswani et al. 2017 (arXiv:1706.03762), P×H: pairs of columns with the same angle.
 void FillWithSinusoids(const at::Tensor& positions_PH) {
   const auto numbers = [type = positions_PH.options().dtype(at::kDouble)](int64_t end) {

@@ -4,6 +4,7 @@
 // chosen ones of them, H hidden features, V words.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
 #include <array>
@@ -113,6 +114,11 @@ class BertEncoder : public TextModel {
   BertEmbeddings embeddings_{nullptr};
   std::vector<BertLayer> layers_;
 };
+
+// Returns all rows of x if `rows` is undefined.
+inline at::Tensor RowsOf(const at::Tensor& x_SH, const at::Tensor& rows) {
+  return rows.defined() ? x_SH.index_select(0, rows) : x_SH;
+}
 
 // Returns the logits of words by their embeddings, R×V, which may have more columns (TextModel::Scores). `half_words`
 // are copies of the embeddings for training steps, or null.

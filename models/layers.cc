@@ -292,9 +292,9 @@ at::Tensor LayerNormImpl::forward(const at::Tensor& x, const at::Tensor& x_bias)
   return at::layer_norm(x_bias.defined() ? x + x_bias : x, weight.sizes(), weight, bias, epsilon_);
 }
 
-at::Tensor LayerNormImpl::OverChannels(const at::Tensor& x_NCHW, const at::Tensor& x_bias) {
+at::Tensor LayerNormImpl::OverChannels(const at::Tensor& x_NCHW) {
   if (x_NCHW.is_meta()) return forward(x_NCHW);
-  return forward(x_NCHW.permute({0, 2, 3, 1}), x_bias).permute({0, 3, 1, 2});
+  return forward(x_NCHW.permute({0, 2, 3, 1})).permute({0, 3, 1, 2});
 }
 
 EmbeddingImpl::EmbeddingImpl(int64_t rows, int64_t features, int64_t padding_row) : padding_row_(padding_row) {

@@ -158,7 +158,7 @@ class LayerNormImpl : public torch::nn::Module, public TextKernelUser {
   at::Tensor forward(const at::Tensor& x, const at::Tensor& x_bias = {});
 
   // Returns the normalisation over the channels of each pixel, channels last.
-  at::Tensor OverChannels(const at::Tensor& x_NCHW, const at::Tensor& x_bias = {});
+  at::Tensor OverChannels(const at::Tensor& x_NCHW);
 
   ResidualNorm parameters() const { return {.x_bias = {}, .weight = weight, .bias = bias, .epsilon = epsilon_}; }
   double epsilon() const { return epsilon_; }

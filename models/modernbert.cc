@@ -115,11 +115,10 @@ class ModernLayerImpl : public torch::nn::Module {
   // Takes what Begin returns, and returns the sum and its norm by `next`. `rows` is as in BertLayerImpl.
   ResidualPair forward(const ResidualPair& x_SH, const Sequences& sequences, const Rotation& rotation,
                        const at::Tensor& rows, LayerNormImpl* next) {
-    const auto chosen = [&rows](const at::Tensor& x) { return rows.defined() ? x.index_select(0, rows) : x; };
     const auto [q_SH, k_SH, v_SH] = TurnedQkv(x_SH.main, rotation);
     const at::Tensor context_SH =
         Attend(q_SH, k_SH, v_SH, heads_, sequences, is_training() ? attention_dropout_ : 0.0, window_);
-    const ResidualPair y_RH = attention_output_->AddedTo(chosen(x_SH.shortcut), chosen(context_SH),
+    const ResidualPair y_RH = attention_output_->AddedTo(RowsOf(x_SH.shortcut, rows), RowsOf(context_SH, rows),
                                                          {.dropout = attention_dropout_, .norm = mlp_norm_.get()});
     const at::Tensor gated = inner_->ThroughUnit(y_RH.main, LinearUnit::kGatedGelu);
     return output_->AddedTo(y_RH.shortcut, Dropout(gated, mlp_dropout_, is_training()), {.norm = next});

@@ -107,17 +107,12 @@ at::Tensor AttendOneByOne(const at::Tensor& q_SH, const at::Tensor& k_SH, const 
 
 }  // namespace
 
-bool TakesFlashAttention(at::ScalarType type, int64_t features, int capability) {
-  constexpr int kAmpere = 8;
+bool HasFlashAttention(at::ScalarType type, int64_t features, at::Device device) {
   constexpr int64_t kMostFeatures = 256;
   const bool is_half = type == at::kHalf || type == at::kBFloat16;
-  return is_half && features % 8 == 0 && features <= kMostFeatures && capability >= kAmpere;
-}
-
-bool HasFlashAttention(at::ScalarType type, int64_t features, at::Device device) {
   // LibTorch asks this of the capability, too, and answers without CUDA's headers.
   const auto is_ampere = [] { return at::detail::getCUDAHooks().supportsBFloat16ConvolutionWithCuDNNv8(); };
-  return !device.is_cpu() && TakesFlashAttention(type, features, is_ampere() ? 8 : 7);
+  return !device.is_cpu() && is_half && features % 8 == 0 && features <= kMostFeatures && is_ampere();
 }
 
 at::Tensor AttendPackedOnGpu(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,

@@ -61,11 +61,10 @@ at::Tensor MeanOfTokens(const at::Tensor& x_SH, const Sequences& sequences);
 // size apart.
 int64_t FilledLength(int64_t tokens, int64_t most_tokens);
 
-// Returns whether LibTorch's flash attention takes packed sequences of this type, with heads of so many features, on a
-// GPU of this compute capability (its major version). Its memory-efficient attention takes all that we have, with the
-// same results but for rounding.
-bool TakesFlashAttention(at::ScalarType type, int64_t features, int capability);
-bool HasFlashAttention(at::ScalarType type, int64_t features, at::Device device);  // false on a CPU
+// Returns whether LibTorch's flash attention takes packed sequences of this type, with heads of so many features, on
+// this device: GPUs since Ampere. Its memory-efficient attention takes all that we have, with the same results but for
+// rounding.
+bool HasFlashAttention(at::ScalarType type, int64_t features, at::Device device);
 
 // Attend for packed sequences on a GPU. Only flash attention takes a window.
 at::Tensor AttendPackedOnGpu(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,
