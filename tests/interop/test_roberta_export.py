@@ -140,6 +140,13 @@ def test_what_a_checkpoint_of_fairseq_says_of_its_network_is_followed(folder, tm
         assert why in run("--mode=export", f"--input={tmp_path / 'other.pt'}", f"--output={tmp_path / 'x'}", check=2).stderr
 
 
+def test_rows_without_tokens(folder, tmp_path):
+    save_file({"input_ids": torch.zeros(0, 5, dtype=torch.long)}, tmp_path / "in.safetensors")
+    outcome = run("--mode=predict", "--task=masked_lm", f"--init_weights={folder}", f"--input={tmp_path / 'in.safetensors'}",
+                  f"--output={tmp_path / 'out.safetensors'}", check=3)
+    assert "has no tokens" in outcome.stderr
+
+
 def test_a_name_whose_arithmetic_is_another(folder, tmp_path):
     """Neither heads nor an epsilon show in the shapes of weights; sizes must be theirs."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))

@@ -438,9 +438,10 @@ TokenRows ReadTokenRows(const config::Config& config) {
     if (name == data::kTokenTypes) input.types = tensor;
   }
   if (!input.ids.defined()) throw DataError("no tensor input_ids in " + path, "store token ids under that name: N×T");
-  if (!IsWhole(input.ids) || input.ids.dim() != 2 || input.ids.numel() == 0) {
+  if (!IsWhole(input.ids) || input.ids.dim() != 2) {
     throw DataError("input_ids in " + path + " is not int64 or int32, N×T");
   }
+  if (input.ids.numel() == 0) throw DataError("input_ids in " + path + " has no tokens");
   input.ids = input.ids.to(at::kLong);
   if (input.types.defined()) {
     if (!IsWhole(input.types) || input.types.sizes() != input.ids.sizes()) {
