@@ -117,7 +117,7 @@ struct Family {
   // same for all. Null: there are no other names.
   std::string (*naming_of)(const WeightShapes& weights) = nullptr;
   // Converts weights under other programs' names to those here. Names of what no model here has are appended to
-  // `left_out`. Throws std::invalid_argument if the weights cannot be used. Null: there are no other names.
+  // `left_out`, and sentences on what changes. Null: there are no other names.
   std::function<NamedWeights(const NamedWeights& weights, const Model& model, std::vector<std::string>* left_out)>
       own_names = nullptr;
   // Of images: converts weights under the names here to those of a program (`naming`: timm, torchvision, hf), or, if

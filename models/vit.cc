@@ -137,10 +137,13 @@ int64_t PositionsOfTokens(int64_t positions) {
 at::Tensor ForGrid(const at::Tensor& positions_1LC, int64_t grid, std::vector<std::string>* left_out) {
   const int64_t others = positions_1LC.dim() == 3 ? PositionsOfTokens(positions_1LC.size(1)) : -1;
   if (others < 0 || positions_1LC.size(1) - others == grid * grid) return positions_1LC;
-  if (left_out != nullptr)
-    left_out->push_back("positions, which become those of " + std::to_string(grid) + "×" + std::to_string(grid) +
-                        " patches,");
   const at::Tensor patches = positions_1LC.slice(1, others);
+  if (left_out != nullptr) {
+    left_out->push_back(std::to_string(patches.size(1)) + " positions of patches become " + std::to_string(grid) + "×" +
+                        std::to_string(grid) +
+                        ", those of --model: for images of the weights' own size, logits differ from those of the "
+                        "program that made them");
+  }
   return at::cat({positions_1LC.slice(1, 0, others), ResizedPositions(patches.to(at::kFloat), grid, grid)}, 1);
 }
 

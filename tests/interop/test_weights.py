@@ -198,6 +198,10 @@ def test_the_grid_of_positions_tells_the_size(tmp_path):
     for weights, name in (("large.safetensors", "deit3_small_patch16_384"), ("large", "vit_tiny_patch16_384")):
         found = json.loads(run(f"--init_weights={tmp_path / weights}", "--data_dir=none", "--print_config").stdout)
         assert (found["model"], found["image_size"]) == (name, 384)
+    save_file({"images": of_size(32, 32)}, tmp_path / "in.safetensors")
+    said = run("--mode=predict", "--model=vit_tiny_patch16_224", f"--init_weights={tmp_path / 'large'}", f"--input={tmp_path / 'in.safetensors'}",
+               f"--output={tmp_path / 'out.safetensors'}").stderr
+    assert "576 positions of patches become 14×14" in said
 
 
 def test_hugging_faces_dinov2(tmp_path):

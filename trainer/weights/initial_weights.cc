@@ -49,7 +49,13 @@ void RequireNaming(const checkpoint::NamedTensors& weights, const std::string& s
                    "leave it out: the naming is recognised automatically");
 }
 
-void LogLeftOut(const std::vector<std::string>& names, const std::string& origin) {
+// Warns of what is no name but a sentence.
+void LogLeftOut(std::vector<std::string> names, const std::string& origin) {
+  const auto is_sentence = [](const std::string& name) { return name.find(' ') != std::string::npos; };
+  for (const std::string& name : names) {
+    if (is_sentence(name)) report::LogWarning(origin + ": " + Shown(name, 400));
+  }
+  std::erase_if(names, is_sentence);
   std::string text;
   Append(text, "left out of " + origin, names);
   if (!text.empty()) report::LogInfo(text);
