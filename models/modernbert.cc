@@ -21,6 +21,8 @@ namespace {
 constexpr char kModernClasses[] = "ModernBert";
 constexpr char kModernWords[] = "model.embeddings.tok_embeddings.weight";
 
+constexpr double kHeadDropout = 0;  // where a config.json does not say it, whatever that of the MLPs is
+
 // The defaults are those of transformers' ModernBertConfig, which the published base model has, too.
 struct ModernOptions : TextShape {
   int64_t layers = 22;
@@ -150,7 +152,7 @@ class ModernBert : public TextModel, public HalfWeightUser {
       : TextModel(options),
         options_(options),
         of_tokens_(head.labels_of(Labelled::kTokens)),
-        head_dropout_(head.dropout_with(options.dropout)) {
+        head_dropout_(head.dropout_with(kHeadDropout)) {
     const int64_t hidden = options.hidden_size;
     const auto norm = [&] { return LayerNorm(hidden, options.epsilon, /*has_bias=*/false); };
     words_ = Embedding(options.vocab_size, hidden, options.padding_id);
@@ -320,7 +322,7 @@ nlohmann::ordered_json ModernToJson(const ModernOptions& options, const TextHead
   config["tie_word_embeddings"] = true;
   config["torch_dtype"] = "float32";
   AddTo(config, kModernClasses, head);
-  config[kClassifierDropout] = head.kind == HeadKind::kWords ? 0 : head.dropout_with(options.dropout);
+  config[kClassifierDropout] = head.dropout_with(kHeadDropout);
   return config;
 }
 

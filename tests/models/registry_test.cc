@@ -212,6 +212,12 @@ TEST(Registry, ATextModelIsRecognisedInAnyNaming) {
   EXPECT_EQ(RecognisedModel(WeightShapes{{"embed_tokens.weight", {5, 8}}}), "");
 }
 
+TEST(ModernBert, ItsHeadHasNoDropoutUnlessItIsSaid) {
+  const TextOptions options = FamilyOf("modernbert").text.from_json({{"mlp_dropout", 0.3}}, {});
+  EXPECT_EQ(options.ToJson({HeadKind::kClasses, {"a", "b"}})["classifier_dropout"], 0);
+  EXPECT_EQ(options.ToJson({HeadKind::kClasses, {"a", "b"}, 0.2})["classifier_dropout"], 0.2);
+}
+
 TEST(ModernBert, ItsTokensMayBeNull) {
   const auto from_json = FamilyOf("modernbert").text.from_json;
   nlohmann::json said = from_json({{"bos_token_id", nullptr}, {"eos_token_id", 7}}, {}).ToJson();

@@ -226,7 +226,8 @@ int64_t BenchVocabulary(const config::Config& config) {
 std::optional<double> ClassifierDropout(const config::Config& config, const WeightsOutline& weights,
                                         models::HeadKind head) {
   const config::ModelConfig& model = config.model;
-  if (model.classifier_dropout || model.dropout) return model.classifier_dropout;
+  if (model.classifier_dropout) return model.classifier_dropout;
+  if (model.dropout) return model.dropout;
   const std::string& file = model.config_file;
   if (file.empty() && weights.model_config.empty()) return std::nullopt;
   return Understood(file.empty() ? weights.model_config : ReadConfigFile(file), file.empty() ? kWeightsConfig : file,

@@ -58,7 +58,7 @@ std::string TakeTokensOfModel(config::Config& config);
 // Returns the vocabulary of a model that dtrain_bench measures; 0: that in its config.json.
 int64_t BenchVocabulary(const config::Config& config);
 
-// Returns the dropout of the head of a model that is made: --classifier_dropout, else that of --dropout (empty), else
+// Returns the dropout of the head of a model that is made: --classifier_dropout, else --dropout, else
 // that of the config.json of the shape. Throws as TextOptionsOf does.
 std::optional<double> ClassifierDropout(const config::Config& config, const WeightsOutline& weights,
                                         models::HeadKind head);

@@ -83,6 +83,8 @@ TEST(ClassifierDropout, DistilBertsIsOfSequences) {
   const WeightsOutline weights{.shapes = {}, .model_config = R"({"seq_classif_dropout": 0.2})"};
   EXPECT_EQ(ClassifierDropout(config, weights, models::HeadKind::kClasses), 0.2);
   EXPECT_EQ(ClassifierDropout(config, weights, models::HeadKind::kTokens), std::nullopt);
+  config.model.dropout = 0.3;
+  EXPECT_EQ(ClassifierDropout(config, weights, models::HeadKind::kClasses), 0.3);
   config.model.classifier_dropout = 0.5;
   EXPECT_EQ(ClassifierDropout(config, weights, models::HeadKind::kTokens), 0.5);
 }
