@@ -12,7 +12,7 @@ namespace {
 
 // EncoderFromJson reads those of the second paragraph, and the names in EncoderFields. The last ones change nothing.
 constexpr char kEncoderFields[] = R"({
-  "position_embedding_type": ["absolute"], "tie_word_embeddings": [true],
+  "position_embedding_type": ["absolute"],
 
   "vocab_size": null, "pad_token_id": null, "max_position_embeddings": null, "initializer_range": null,
   "problem_type": null, "bos_token_id": null, "eos_token_id": null,
@@ -146,24 +146,19 @@ int64_t LayerOfEncoder(std::string_view encoder, std::string_view parameter) {
   return parameter.starts_with(encoder) ? 0 : kWithHead;
 }
 
-// Removes the decoder's own names: its weight is the word embedding, its bias the head's. Throws if its weight differs.
+// Removes the decoder's own names: its weight is the word embedding, its bias the head's. If they differ, they stay
+// (TextFamily::decoder).
 void Untie(NamedWeights& weights, const TransformersNames& names) {
   const std::string weight = names.decoder + ".weight", bias = names.decoder + ".bias", own_bias = names.head + ".bias";
-  at::Tensor words = Find(weights, names.words);
-  const at::Tensor decoder = Find(weights, weight);
+  const at::Tensor words = Find(weights, names.words), decoder = Find(weights, weight);
+  const at::Tensor of_head = Find(weights, own_bias), of_decoder = Find(weights, bias);
+  const auto differ = [](const at::Tensor& a, const at::Tensor& b) {
+    return a.defined() && b.defined() && !a.equal(b);
+  };
+  if (differ(words, decoder) || differ(of_head, of_decoder)) return;
   // Of two that share their memory, safetensors' save_model keeps one.
-  if (!words.defined() && decoder.defined()) weights.emplace_back(names.words, words = decoder);
-  if (words.defined() && decoder.defined() && !words.equal(decoder)) {
-    throw std::invalid_argument("its decoder is not the word embedding, as it must be here");
-  }
-  if (!Find(weights, own_bias).defined()) {
-    if (const at::Tensor of_decoder = Find(weights, bias); of_decoder.defined()) {
-      weights.emplace_back(own_bias, of_decoder);
-    }
-  } else if (const at::Tensor of_decoder = Find(weights, bias);
-             of_decoder.defined() && !of_decoder.equal(Find(weights, own_bias))) {
-    throw std::invalid_argument("its decoder has another bias than its head, which must be the same here");
-  }
+  if (!words.defined() && decoder.defined()) weights.emplace_back(names.words, decoder);
+  if (!of_head.defined() && of_decoder.defined()) weights.emplace_back(own_bias, of_decoder);
   std::erase_if(weights,
                 [&](const auto& item) { return item.first == weight || (item.first == bias && bias != own_bias); });
 }
@@ -223,6 +218,7 @@ void UseTransformersNames(const TransformersNames& names, Family& family) {
                                                    std::vector<std::string>* left_out) {
     return FromTransformers(weights, names, heads, left_out);
   };
+  family.text.decoder = names.decoder;
   family.text.with_tied_decoder = [names](NamedWeights weights) { return WithDecoder(std::move(weights), names); };
 }
 

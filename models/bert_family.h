@@ -68,7 +68,7 @@ struct TransformersNames {
 };
 
 // Gives a family with heads these names. Weights may also be from the time when LayerNorm's were gamma and beta, and
-// have the decoder as a weight of its own, which must be the word embedding.
+// have the decoder as a weight of its own, which stays one unless it is the word embedding.
 void UseTransformersNames(const TransformersNames& names, Family& family);
 
 // Return whether weights have an encoder called `backbone`, in any wrapper, or one without a name, whose layers' names

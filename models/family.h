@@ -88,6 +88,9 @@ struct TextFamily {
   // Returns the number of outputs of the head that classifies sequences under other names than those here; 0 if there
   // is none. Null: there are no other names.
   int64_t (*other_outputs)(const WeightShapes& weights) = nullptr;
+  // The module under whose name own_names leaves a decoder that is not the word embedding, with the head's bias: no
+  // head that guesses words may have it.
+  std::string decoder = {};
   // Adds the tensors that are others under two names, for a state_dict as transformers has it. Null: there are none.
   std::function<NamedWeights(NamedWeights weights)> with_tied_decoder = nullptr;
   // Returns the config.json of weights that come from fairseq with these arguments; null if these are not fairseq's.

@@ -255,8 +255,9 @@ class ModernBert : public TextModel, public HalfWeightUser {
   HalfWeight half_words_;
 };
 
-// The fields of a config.json that are members, with the least or the most value.
-constexpr int64_t kMost = 1 << 24;
+constexpr int64_t kMost = 1 << 24;  // of whole numbers in a config.json
+
+// The fields of it that are members, with the least or the most value.
 constexpr std::pair<const char*, std::optional<int64_t> ModernOptions::*> kOptionalFields[] = {
     {"bos_token_id", &ModernOptions::begin_id}, {"eos_token_id", &ModernOptions::end_id}};
 constexpr struct {
@@ -288,7 +289,7 @@ constexpr struct {
 // Those that have one value or change nothing.
 constexpr char kModernFields[] = R"({
   "model_type": ["modernbert"], "hidden_activation": ["gelu"], "classifier_activation": ["gelu"],
-  "tie_word_embeddings": [true], "decoder_bias": [true], "is_causal": [false], "causal_mask": [false],
+  "decoder_bias": [true], "is_causal": [false], "causal_mask": [false],
   "rope_scaling": [null], "rope_type": ["default"], "classifier_pooling": ["cls", "mean"],
   "norm_bias": [false], "attention_bias": [false], "mlp_bias": [false], "classifier_bias": [false],
 
@@ -296,7 +297,7 @@ constexpr char kModernFields[] = R"({
   "rope_parameters": {"full_attention": {"rope_type": ["default"], "rope_theta": null},
                       "sliding_attention": {"rope_type": ["default"], "rope_theta": null}},
 
-  "layer_norm_eps": null, "position_embedding_type": null, "cls_token_id": null, "deterministic_flash_attn": null, "reference_compile": null,
+  "layer_norm_eps": null, "position_embedding_type": null, "deterministic_flash_attn": null, "reference_compile": null,
   "sparse_prediction": null, "sparse_pred_ignore_index": null, "repad_logits_with_grad": null,
   "gradient_checkpointing": null, "use_cache": null, "classifier_dropout": null, "problem_type": null
 })";

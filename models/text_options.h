@@ -28,6 +28,7 @@ struct TextShape {
   double embedding_dropout = 0.1;  // where a family tells it apart from `dropout`
   double dropout = 0.1;
   double attention_dropout = 0.1;
+  bool ties_decoder = true;             // whether a config.json says that the decoder of words is their embedding
   bool checkpoint_activations = false;  // compute a layer's activations again in the backward pass
 
   // Returns the rows of the position embeddings.

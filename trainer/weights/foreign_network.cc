@@ -31,7 +31,8 @@ constexpr char kFieldsOfTransformers[] = R"({
   "attn_implementation": null, "_attn_implementation": null, "_attn_implementation_autoset": null,
   "chunk_size_feed_forward": null, "return_dict": null, "output_hidden_states": null, "output_attentions": null,
   "torchscript": null, "use_bfloat16": null, "tf_legacy_loss": null, "bos_token_id": null, "pad_token_id": null,
-  "eos_token_id": null, "eos_token_ids": null, "sep_token_id": null, "decoder_start_token_id": null,
+  "eos_token_id": null, "eos_token_ids": null, "sep_token_id": null, "cls_token_id": null, "mask_token_id": null,
+  "unk_token_id": null, "decoder_start_token_id": null,
 
   "max_length": null, "min_length": null, "do_sample": null, "early_stopping": null, "num_beams": null,
   "num_beam_groups": null, "temperature": null, "top_k": null, "top_p": null, "typical_p": null,

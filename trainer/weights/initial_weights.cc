@@ -255,15 +255,10 @@ checkpoint::NamedTensors WithOwnNames(const checkpoint::NamedTensors& weights, c
                                       const std::string& origin) {
   const models::Family& family = models::FamilyOf(config.name);
   if (family.own_names == nullptr) return weights;
-  try {
-    std::vector<std::string> left_out;
-    checkpoint::NamedTensors own =
-        family.own_names(weights, AsBuilt(*models::FindModel(config.name), config), &left_out);
-    LogLeftOut(left_out, origin);
-    return own;
-  } catch (const std::invalid_argument& error) {
-    throw UsageError(origin + ": " + error.what(), "only models whose decoder shares the word embeddings can be used");
-  }
+  std::vector<std::string> left_out;
+  checkpoint::NamedTensors own = family.own_names(weights, AsBuilt(*models::FindModel(config.name), config), &left_out);
+  LogLeftOut(left_out, origin);
+  return own;
 }
 
 checkpoint::NamedTensors WithOneHead(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
@@ -274,7 +269,12 @@ checkpoint::NamedTensors WithOneHead(const checkpoint::NamedTensors& weights, co
     checkpoint::NamedTensors own = family.for_head == nullptr ? WithoutOthers(weights, family, head, left_out)
                                                               : family.for_head(weights, head, &left_out);
     LogLeftOut(left_out, origin);
-    return own;
+    const auto is_untied = [&text = family.text](const auto& item) {
+      return item.first.starts_with(text.decoder + ".") && std::ranges::count(text.word_rows, item.first) == 0;
+    };
+    if (std::ranges::none_of(own, is_untied)) return own;
+    throw UsageError(origin + ": its decoder is not the word embedding, with the head's bias, as it must be here",
+                     "only models whose decoder shares the word embeddings can be used to guess words");
   } catch (const std::invalid_argument& error) {
     throw UsageError(origin + ": " + error.what(), "name weights that were made for this task");
   }

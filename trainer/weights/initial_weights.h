@@ -24,12 +24,12 @@ checkpoint::SafetensorsContent ReadInitialWeights(const config::Config& config);
 models::Model AsBuilt(models::Model model, const config::ModelConfig& config);
 
 // Returns `weights` under the names of this program's model `config.name`, whatever naming they had. `origin` is for
-// messages. Throws UsageError for a model of text whose decoder is not tied to its embeddings.
+// messages.
 checkpoint::NamedTensors WithOwnNames(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
                                       const std::string& origin);
 
 // Leaves heads other than `head` out of weights with the names that WithOwnNames gives (logged). Throws UsageError if
-// they are of another task.
+// they are of another task, or if `head` guesses words and its decoder is not tied to their embeddings.
 checkpoint::NamedTensors WithOneHead(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
                                      const std::string& head, const std::string& origin);
 

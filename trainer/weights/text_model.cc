@@ -181,8 +181,10 @@ models::TextOptions TextOptionsOf(const config::Config& config, const DataTokens
     shape.longest_sequence = config.text.tokens_per_sample;
   }
   RequireAgreement(options, weights.model_config, kWeightsConfig, model);
-  if (shape_is_whole) {
-    RequireAgreement(options, ReadConfigFile(config.model.config_file), config.model.config_file, model);
+  const std::string own_config = shape_is_whole ? ReadConfigFile(config.model.config_file) : weights.model_config;
+  if (shape_is_whole) RequireAgreement(options, own_config, config.model.config_file, model);
+  if (!own_config.empty()) {
+    shape.ties_decoder = ParseShallow(own_config).value("tie_word_embeddings", nlohmann::json(true)) == true;
   }
   RequireFits(shape, config, vocabulary);
   // BERTs with XLM-R's tokenizer are published with BERT's pad_token_id, 0, from which transformers takes the embedding
@@ -257,6 +259,10 @@ models::TextHead TextHeadIn(const WeightsOutline& weights, const std::string& mo
 
 std::shared_ptr<models::TextModel> MakeTextModel(const models::TextOptions& options, const models::TextHead& head,
                                                  int64_t seed, at::Device device) {
+  if (head.kind == models::HeadKind::kWords && !options.shape.ties_decoder) {
+    throw UsageError("the config.json says with tie_word_embeddings that the decoder is not the word embedding",
+                     "only models whose decoder shares the word embeddings can be used to guess words");
+  }
   torch::manual_seed(static_cast<uint64_t>(seed));
   auto model = MadeIfItFits([&] { return options.Make(head); });
   model->to(device);

@@ -68,7 +68,8 @@ std::optional<double> ClassifierDropout(const config::Config& config, const Weig
 // is a number.
 models::TextHead TextHeadIn(const WeightsOutline& weights, const std::string& model);
 
-// Makes a model on `device` whose weights are drawn with `seed`. Seeds LibTorch's generators.
+// Makes a model on `device` whose weights are drawn with `seed`. Seeds LibTorch's generators. Throws UsageError if it
+// guesses words with another decoder than their embeddings.
 std::shared_ptr<models::TextModel> MakeTextModel(const models::TextOptions& options, const models::TextHead& head,
                                                  int64_t seed, at::Device device);
 

@@ -59,6 +59,14 @@ TEST(RequireKnownConfig, KnowsWhatIsPublished) {
   }
 }
 
+TEST(RequireKnownConfig, IdsOfTokensChangeNothing) {
+  for (const models::Family& family : models::Families()) {
+    if (family.input != models::Input::kText) continue;
+    const nlohmann::json ids = {{"cls_token_id", 2}, {"sep_token_id", 3}, {"mask_token_id", 4}, {"unk_token_id", 5}};
+    EXPECT_EQ(MessageOf([&] { RequireKnownConfig(ids, "config.json", family.models.front().name); }), "");
+  }
+}
+
 // tests/interop/test_foreign_configs.py changes each field of Hugging Face's.
 TEST(RequireKnownConfig, RefusesByNameWhatTimmHasOtherwise) {
   EXPECT_ERROR("global_pool is \"max\", expected \"avg\"",

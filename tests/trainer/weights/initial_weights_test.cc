@@ -73,6 +73,20 @@ TEST(ApplyInitialWeights, ACounterMayBeAVectorOfOne) {
   EXPECT_EQ(module.fc->bias[0].item<float>(), 7);
 }
 
+TEST(WithOneHead, AnUntiedDecoderIsRefusedWhereItGuessesWords) {
+  config::ModelConfig config;
+  for (const auto& [name, head, decoder] : {std::tuple("bert", "cls.predictions", "cls.predictions.decoder.weight"),
+                                            {"distilbert", "vocab_transform", "vocab_projector.weight"},
+                                            {"roberta", "lm_head", "lm_head.decoder.weight"},
+                                            {"modernbert", "decoder", "decoder.weight"}}) {
+    config.name = name;
+    const std::string words = models::FamilyOf(name).text.word_rows.front();
+    const auto own = WithOwnNames({{words, at::zeros({3, 2})}, {decoder, at::ones({3, 2})}}, config, "x");
+    EXPECT_EQ(WithOneHead(own, config, "classifier", "x").size(), 1U) << name;
+    EXPECT_ERROR("its decoder is not the word embedding", WithOneHead(own, config, head, "x"));
+  }
+}
+
 TEST(ApplyInitialWeights, WeightsOfWhichNothingFitsAreRefused) {
   for (const bool strict : {true, false}) {
     Small module;

@@ -77,6 +77,19 @@ TEST(TextOptionsOf, AGivenDropoutIsTheEmbeddingsToo) {
   EXPECT_EQ(TextOptionsOf(config, {}, {}).shape.embedding_dropout, 0);
 }
 
+TEST(MakeTextModel, ADecoderOfItsOwnIsForNoHeadThatGuessesWords) {
+  const TemporaryFolder folder;
+  config::Config config;
+  config.model.name = "modernbert";
+  config.model.config_file = folder.Write(
+      "config.json", R"({"vocab_size": 8, "hidden_size": 4, "num_attention_heads": 1, "num_hidden_layers": 1,
+                         "pad_token_id": 0, "max_position_embeddings": 512, "tie_word_embeddings": false})");
+  const auto options = TextOptionsOf(config, {}, {});
+  const auto make = [&](const models::TextHead& head) { return MakeTextModel(options, head, /*seed=*/1, at::kCPU); };
+  EXPECT_EQ(make({models::HeadKind::kClasses, {"a", "b"}})->outputs(), 2);
+  EXPECT_ERROR("tie_word_embeddings", make({}));
+}
+
 TEST(ClassifierDropout, DistilBertsIsOfSequences) {
   config::Config config;
   config.model.name = "distilbert";
