@@ -97,7 +97,7 @@ nlohmann::ordered_json EncoderToJson(const BertKind& kind, const EncoderOptions&
     config[fields.layer_norm_epsilon] = options.layer_norm_epsilon;
   } else {
     config["initializer_range"] = options.initializer_range;
-    config[kSinusoidal] = options.sinusoidal_positions;
+    if (options.sinusoidal_positions) config[kSinusoidal] = true;  // runs of before do not know it
   }
   if (options.begin_id) config["bos_token_id"] = *options.begin_id;
   config["pad_token_id"] = options.padding_id;
