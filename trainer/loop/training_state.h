@@ -25,9 +25,9 @@ struct LossStatistics {
 // The state of a run that changes with every step. The state of random generators is not part of it: all random numbers
 // are functions of the seed and the sample, or of the seed and the step (SeedTask).
 struct Progress {
-  int64_t step = 0;                        // steps done
-  std::map<std::string, double> interval;  // LogInterval's sums since the last logged line, and `steps`
-  double last_train_loss = 0;              // of the last logged line; NaN if none of its steps had a finite loss
+  int64_t step = 0;                             // steps done
+  std::map<std::string, double> interval = {};  // LogInterval's sums since the last logged line, and `steps`
+  double last_train_loss = 0;                   // of the last logged line; NaN if none of its steps had a finite loss
   std::optional<report::ValPoint> validation = {};  // the last evaluation
   std::optional<report::ValPoint> best = {};        // the best evaluation, by its first metric
   distributed::BucketLayout bucket_layout = {};     // empty before the first step
