@@ -130,7 +130,8 @@ BertEncoder::BertEncoder(const char* name, const EncoderOptions& options) : Text
   RegisterAt(*encoder, options.names.layers, layers);
   DrawWeights(*this);
   at::NoGradGuard no_grad;
-  if (options.sinusoidal_positions) FillWithSinusoids(embeddings_->position_embeddings->weight);
+  const at::Tensor& positions_PH = embeddings_->position_embeddings->weight;
+  if (options.sinusoidal_positions && !positions_PH.is_meta()) FillWithSinusoids(positions_PH);
   embeddings_->word_embeddings->weight[options.padding_id].zero_();
   if (options.first_position > 0) embeddings_->position_embeddings->weight[options.first_position - 1].zero_();
   // A row that all tokens share tells nothing apart. It begins as in published RoBERTas, and stays so if it is frozen.

@@ -191,6 +191,8 @@ TEST(DistilBert, PositionsMayBeginAsSines) {
   EXPECT_TRUE(positions.requires_grad());
   const at::Tensor third = at::tensor({0.141120, -0.989992, 0.138798, 0.990321, 0.006463, 0.999979});
   EXPECT_TRUE(positions[3].allclose(third.to(at::kFloat), 0, 1e-6)) << positions[3];
+  const ShapesAlone alone;
+  EXPECT_TRUE(options.Make()->parameters().front().is_meta());
 }
 
 TEST(Registry, ATextModelIsRecognisedInAnyNaming) {
