@@ -209,6 +209,8 @@ def test_weights_beside_and_in_checkpoints_are_what_was_written(few_images, own_
 def test_a_run_whose_checkpoints_were_removed_is_not_trained_over(few_images, own_stopped):
     before = sha256(own_stopped / "model.safetensors")
     shutil.rmtree(own_stopped / "checkpoints")
+    assert "is of the earlier run" in run(*flags_of(few_images), f"--run_dir={own_stopped}",
+                                          f"--init_weights={own_stopped / 'model.safetensors'}", check=2).stderr
     assert "without a checkpoint the run begins anew" in run(*flags_of(few_images), f"--run_dir={own_stopped}").stderr
     assert sha256(own_stopped / "aside-1" / "model.safetensors") == before
 

@@ -28,13 +28,16 @@ bool HasAlone(const ForeignProgram& program, const std::string& name) {
 
 using IsSignature = std::function<bool(const std::string& name, const std::string& value)>;
 
+bool IsBeside(std::string_view flags, const ForeignCommand& command) {
+  const auto has = [&command](std::string_view flag) { return command.Has({std::string(flag)}); };
+  return !has("data_dir") && std::ranges::any_of(WordsOf(flags), has);
+}
+
 IsSignature AnyOf(const std::vector<Signature>& signatures, const ForeignCommand& command) {
   return [&signatures, &command](const std::string& name, const std::string& value) {
     return std::ranges::any_of(signatures, [&](const Signature& one) {
       return one.flag == name && Lower(value).starts_with(Lower(std::string(one.value))) &&
-             (one.beside.empty() || std::ranges::any_of(WordsOf(one.beside), [&](std::string_view flag) {
-                return command.Has({std::string(flag)});
-              }));
+             (one.beside.empty() || IsBeside(one.beside, command));
     });
   };
 }
@@ -101,7 +104,7 @@ Recognised RecogniseProgram(const std::vector<Argument>& arguments) {
     if (!TypedFlag(arguments, AnyOf(program->weak_signatures, command)).empty()) return {program};
   }
   // torchvision's file is called so, too, but takes its data by a flag of its own.
-  return {command.Script() == "train.py" ? &TimmProgram() : nullptr};
+  return {command.Script() == "train.py" && !command.Has({"task"}) ? &TimmProgram() : nullptr};
 }
 
 const Alias* FindAlias(std::string_view name, const ForeignProgram* program) {

@@ -16,7 +16,8 @@ namespace dtrain::config {
 struct Signature {
   std::string_view flag;
   std::string_view value = {};
-  std::string_view beside = {};  // flags with spaces between them, one of which must be there, too; empty: none
+  // Flags with spaces between them, one of which must be there, too, and --data_dir, which is ours, not; empty: none.
+  std::string_view beside = {};
 };
 
 struct ForeignProgram {

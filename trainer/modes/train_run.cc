@@ -41,7 +41,17 @@ namespace dtrain::modes {
 namespace {
 
 // Moves the files of an earlier run aside, so that none of them is mixed with those of this one.
-void StartAnew(const report::RunDirectory& files, const std::string& why) {
+// `init_weights`: where this one's weights come from, perhaps; it cannot be there any more afterwards.
+void StartAnew(const report::RunDirectory& files, const std::string& init_weights, const std::string& why) {
+  std::error_code missing;
+  const auto place = std::filesystem::weakly_canonical(init_weights, missing)
+                         .lexically_relative(std::filesystem::weakly_canonical(files.root, missing));
+  const std::string first = place.empty() ? ".." : place.begin()->string();
+  if (!init_weights.empty() && first != ".." && !first.starts_with("aside-")) {
+    throw UsageError("--init_weights=" + init_weights + " is of the earlier run in " + files.root.string() +
+                         ", which would be moved",
+                     "give another --run_dir");
+  }
   if (const auto aside = report::MoveRunAside(files)) {
     report::LogWarning(why + ": the earlier run in " + files.root.string() + " was moved to " + aside->string());
   }
@@ -61,7 +71,8 @@ bool LeavesRunBehind(const Session& session) {
 class RunCheckpoints {
  public:
   // A collective. Finds the checkpoint with which the run goes on.
-  explicit RunCheckpoints(const Session& session) : resume_(session.context.config.run.resume) {
+  explicit RunCheckpoints(const Session& session)
+      : resume_(session.context.config.run.resume), init_weights_(session.context.config.model.init_weights) {
     if (session.context.launch.rank == 0) {
       first_.emplace(session.run_directory);
       first_->store.RemoveLeftovers();
@@ -136,9 +147,9 @@ class RunCheckpoints {
     // Weights are written after the first checkpoint: somebody has removed all of them.
     const bool has_lost_all = state_.is_null() && data::Exists(files.model);
     if (first_->leaves_run_behind) {
-      StartAnew(files, "--resume=" + resume_);
+      StartAnew(files, init_weights_, "--resume=" + resume_);
     } else if (has_lost_all) {
-      StartAnew(files, "without a checkpoint the run begins anew");
+      StartAnew(files, init_weights_, "without a checkpoint the run begins anew");
     }
     SetAside(first_->store, step);
   }
@@ -180,6 +191,7 @@ class RunCheckpoints {
   }
 
   const std::string resume_;
+  const std::string init_weights_;
   std::optional<FirstRank> first_;               // empty on the other ranks
   std::optional<checkpoint::Store> other_disk_;  // of a machine that does not see rank 0's run directory
   nlohmann::json state_;                         // state.json of the checkpoint, on every rank; null if there is none
