@@ -1,5 +1,7 @@
 #include "data/formats/packed_records.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -213,6 +215,12 @@ RecordIndex BuildIndex(const RecordFormat& format, const std::string& data_dir, 
 }
 
 }  // namespace
+
+size_t OpenFiles::MostOpen() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = 0;
+  return std::clamp<size_t>(limit.rlim_cur / 16, 256, 4096);
+}
 
 std::vector<IndexEntry> ScanRecords(const RecordFormat& format, const ReadableBytes& file, const std::string& path,
                                     std::span<const IndexEntry> known, LabelKind kind, std::vector<float>* values) {

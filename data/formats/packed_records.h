@@ -32,19 +32,21 @@ std::vector<IndexEntry> ScanRecords(const RecordFormat& format, const ReadableBy
 
 class OpenFiles {
  public:
-  explicit OpenFiles(std::vector<std::string> paths) : paths_(std::move(paths)), files_(paths_.size()) {}
+  explicit OpenFiles(std::vector<std::string> paths, size_t most_open = MostOpen())
+      : most_open_(most_open), paths_(std::move(paths)), files_(paths_.size()) {}
 
   // Returns the file, which is opened if it is not open. If too many files are open, the one opened first is closed as
   // soon as its last reader releases it. Throws DataError. Safe to call from many threads.
   std::shared_ptr<const RandomAccessFile> Get(size_t number) {
+    std::shared_ptr<const RandomAccessFile> evicted;  // is closed behind the lock, for closing may take long, too
     std::unique_lock lock(mutex_);
     if (files_[number]) return files_[number];
     lock.unlock();  // on a network file system, opening takes longer than reading
     auto file = std::make_shared<const RandomAccessFile>(paths_[number]);
     lock.lock();
     if (files_[number]) return files_[number];  // another thread was faster
-    if (order_.size() >= kMostOpen) {
-      files_[order_.front()].reset();
+    if (order_.size() >= most_open_) {
+      evicted = std::move(files_[order_.front()]);
       order_.pop_front();
     }
     order_.push_back(number);
@@ -54,8 +56,11 @@ class OpenFiles {
   const std::string& path(size_t number) const { return paths_[number]; }
 
  private:
-  static constexpr size_t kMostOpen = 256;  // a quarter of a process's default limit
+  // Returns a sixteenth of what the process may open, since each split has its own files; at least a quarter of the
+  // usual limit.
+  static size_t MostOpen();
 
+  const size_t most_open_;
   const std::vector<std::string> paths_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<const RandomAccessFile>> files_;

@@ -1,10 +1,12 @@
 #include "data/formats/packed_records.h"
 
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 
 #include "data/formats/record_format.h"
 #include "tests/data/formats/record_bytes.h"
@@ -183,6 +185,38 @@ TEST(PackedRecords, ARecordWithALengthThatIsTooSmallIsCaughtByTheIndex) {
 }
 
 // What a format writes, it finds and reads: the names of its files, its records, and its own index, if it has one.
+TEST(OpenFiles, TheOneOpenedFirstIsClosedOnceItsReadersAreDone) {
+  const TemporaryFolder folder;
+  std::vector<std::string> paths;
+  for (int i = 0; i < 3; ++i) {
+    folder.Write(std::to_string(i), "text");
+    paths.push_back(folder.path(std::to_string(i)));
+  }
+  OpenFiles files(paths, /*most_open=*/2);
+  std::shared_ptr<const RandomAccessFile> read = files.Get(0);
+  const std::weak_ptr<const RandomAccessFile> first = read, second = files.Get(1);
+  files.Get(2);
+  EXPECT_EQ(read->size(), 4);
+  read.reset();
+  EXPECT_TRUE(first.expired());
+  EXPECT_FALSE(second.expired());
+}
+
+TEST(OpenFiles, MoreStayOpenWhereMoreMayBe) {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  if (before.rlim_max < 8192) GTEST_SKIP() << "the hard limit is low";
+  const rlimit raised{.rlim_cur = 8192, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &raised), 0);
+  const TemporaryFolder folder;
+  folder.Write("shard", "text");
+  OpenFiles files(std::vector<std::string>(300, folder.path("shard")));
+  const std::weak_ptr<const RandomAccessFile> first = files.Get(0);
+  for (size_t i = 1; i < 300; ++i) files.Get(i);
+  EXPECT_FALSE(first.expired());
+  setrlimit(RLIMIT_NOFILE, &before);
+}
+
 TEST(RecordFormats, ReadWhatTheyWrite) {
   for (const RecordFormat* format : RecordFormats()) {
     const TemporaryFolder folder;
