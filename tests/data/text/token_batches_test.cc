@@ -32,6 +32,14 @@ void ExpectRowsFit(const std::vector<SampleRef>& batch) {
   }
 }
 
+TEST(TokenBatches, TheOrderToCutLooksAtEachLengthAFewTimes) {
+  int64_t calls = 0;
+  const auto length = [&calls](int64_t block) { return ++calls, 1 + block * 7919 % 64; };
+  const TokenBatches batches(1000, length,
+                             {.max_tokens = 640, .tokens_per_sample = 64, .micro_batches = 1, .shards = {300, 700}});
+  EXPECT_EQ(calls, 3 * 1000);  // to count, to place and to cut
+}
+
 TEST(TokenBatches, WithoutABudgetAStepTakesBlocks) {
   const TokenBatches batches(kBlocks, Length, Options(4, 0, 6));
   EXPECT_EQ(batches.units(), kBlocks);
