@@ -15,7 +15,7 @@ namespace dtrain::data {
 namespace {
 
 constexpr uint64_t kBeginningBytes = 1 << 16;  // holds header and EXIF data of nearly every image
-constexpr size_t kFilesPerThread = 64;
+constexpr size_t kFilesPerThread = 64, kRecordsPerThread = 4;
 constexpr size_t kMostListed = 200;
 constexpr size_t kMostInMessage = 3;
 constexpr int64_t kMostFilesLookedAt = 1000, kMostRecordsLookedAt = 64;
@@ -88,11 +88,12 @@ std::string SayTurned(const RecordSource& source, const std::string& what) {
   const bool are_files = AreFiles(source);
   const int64_t looked_at = std::min(source.size(), are_files ? kMostFilesLookedAt : kMostRecordsLookedAt);
   std::atomic<int64_t> turned = 0;
-  InParallel(static_cast<size_t>(looked_at), [&](size_t i) {
+  const auto look = [&](size_t i) {
     const auto index = static_cast<int64_t>(static_cast<double>(i) * static_cast<double>(source.size()) /
                                             static_cast<double>(looked_at));
     if (OrientationOf(source, index, are_files) != kUpright) ++turned;
-  });
+  };
+  InParallel(static_cast<size_t>(looked_at), look, are_files ? kFilesPerThread : kRecordsPerThread);
   if (turned == 0) return "";
   return what + ": " + std::to_string(turned) + " of " + std::to_string(looked_at) +
          (looked_at < source.size() ? " images that were looked at" : " images") +

@@ -85,14 +85,16 @@ CropBox RandomErasingBox(ImageSize image, const ErasingOptions& options, int64_t
 }
 
 void AddLighting(PixelView image, const std::array<double, 3>& alpha) {
+  std::array<std::array<uint8_t, 256>, 3> tables;
   for (size_t c = 0; c < 3; ++c) {
     double shift = 0;
     for (size_t i = 0; i < 3; ++i) shift += 255 * kEigenvectors[c][i] * alpha[i] * kEigenvalues[i];
-    for (int i = 0; i < image.count(); ++i) {
-      uint8_t& value = image.pixels[ptrdiff_t{3} * i + static_cast<ptrdiff_t>(c)];
-      value = static_cast<uint8_t>(std::clamp(std::nearbyint(value + shift), 0.0, 255.0));
+    for (size_t value = 0; value < 256; ++value) {
+      const double shifted = std::nearbyint(static_cast<double>(value) + shift);
+      tables[c][value] = static_cast<uint8_t>(std::clamp(shifted, 0.0, 255.0));
     }
   }
+  MapValues(image, tables);
 }
 
 void ShiftHls(PixelView image, const std::array<int, 3>& added) {

@@ -24,15 +24,11 @@ uint8_t Blend(int from, int to, float factor) {
 
 int Grey(const uint8_t* pixel) { return (pixel[0] * 19595 + pixel[1] * 38470 + pixel[2] * 7471 + 0x8000) >> 16; }
 
-void Apply(PixelView image, const std::array<Table, 3>& tables) {
-  for (size_t i = 0; i < Bytes(image); ++i) image.pixels[i] = tables[i % 3][image.pixels[i]];
-}
-
 template <typename Function>
 void ApplyToValues(PixelView image, const Function& function) {
   Table table;
   for (size_t value = 0; value < 256; ++value) table[value] = function(static_cast<int>(value));
-  Apply(image, {table, table, table});
+  MapValues(image, {table, table, table});
 }
 
 std::array<std::array<int64_t, 256>, 3> Histograms(PixelView image) {
@@ -163,6 +159,10 @@ void TransformBetween(PixelView image, const AffineMap& map, const Colour& outsi
 
 }  // namespace
 
+void MapValues(PixelView image, const std::array<Table, 3>& tables) {
+  for (size_t i = 0; i < Bytes(image); ++i) image.pixels[i] = tables[i % 3][image.pixels[i]];
+}
+
 void AdjustBrightness(PixelView image, double factor) {
   ApplyToValues(image, [factor](int value) { return Blend(0, value, static_cast<float>(factor)); });
 }
@@ -227,7 +227,7 @@ void AutoContrast(PixelView image) {
           static_cast<uint8_t>(std::clamp(static_cast<int>(value * scale + offset), 0, 255));
     }
   }
-  Apply(image, tables);
+  MapValues(image, tables);
 }
 
 void Equalize(PixelView image) {
@@ -245,7 +245,7 @@ void Equalize(PixelView image) {
       sum += histogram[value];
     }
   }
-  Apply(image, tables);
+  MapValues(image, tables);
 }
 
 void Invert(PixelView image) {

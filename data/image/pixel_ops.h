@@ -15,6 +15,9 @@ struct PixelView {
   int count() const { return width * height; }
 };
 
+// Replaces each value by what its channel's table says.
+void MapValues(PixelView image, const std::array<std::array<uint8_t, 256>, 3>& tables);
+
 // Blend the image with black (brightness), its mean grey (contrast), its grey tones (saturation) or its smoothed copy
 // (sharpness). Factor 1 leaves the image unchanged, 0 gives the other image, and above 1 the difference grows.
 void AdjustBrightness(PixelView image, double factor);
