@@ -76,16 +76,19 @@ std::vector<int64_t> TokenBatches::OrderToCut() const {
   const std::vector<Range> shards = Shards();
   // Of each shard and length, the next place in the order: a counting sort, since there may be 10^8 blocks.
   std::vector<std::vector<int64_t>> places;
+  const auto length_of = [this](int64_t block) {
+    return static_cast<size_t>(std::clamp<int64_t>(length_(block), 0, options_.tokens_per_sample));
+  };
   for (const Range shard : shards) {
     std::vector<int64_t>& of_shard = places.emplace_back(static_cast<size_t>(options_.tokens_per_sample) + 2);
-    for (int64_t block = shard.begin; block < shard.end; ++block) ++of_shard[static_cast<size_t>(length_(block)) + 1];
+    for (int64_t block = shard.begin; block < shard.end; ++block) ++of_shard[length_of(block) + 1];
     int64_t place = shard.begin;
     for (int64_t& next : of_shard) next = place += next;
   }
   std::vector<int64_t> order(static_cast<size_t>(blocks_));
   for (const int64_t block : Permutation(blocks_, options_.seed, kNoEpoch)) {
     const auto shard = std::ranges::upper_bound(shards, block, {}, &Range::end) - shards.begin();
-    order[static_cast<size_t>(places[static_cast<size_t>(shard)][static_cast<size_t>(length_(block))]++)] = block;
+    order[static_cast<size_t>(places[static_cast<size_t>(shard)][length_of(block)]++)] = block;
   }
   return order;
 }

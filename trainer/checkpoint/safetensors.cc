@@ -150,8 +150,10 @@ SafetensorsContent ReadSafetensors(const std::filesystem::path& path) {
   const bool is_of_run = data::IsRun(path.parent_path().string());
   const auto checksum = content.metadata.find(kChecksum);
   if (is_of_run && checksum != content.metadata.end() && checksum->second != ChecksumOf(content.tensors)) {
-    throw DataError(file.path() + " is damaged: its tensors are not those that were written (SHA-256)",
-                    "take it from a backup; a run's last state is in its checkpoints (--weights=last)");
+    throw DataError(
+        file.path() + " is damaged: its tensors are not those that were written (SHA-256)",
+        "take it from a backup; a run's last state is in its checkpoints (--weights=last). If it was changed on "
+        "purpose, move it out of the run");
   }
   return content;
 }

@@ -30,7 +30,7 @@ using IsSignature = std::function<bool(const std::string& name, const std::strin
 
 bool IsBeside(std::string_view flags, const ForeignCommand& command) {
   const auto has = [&command](std::string_view flag) { return command.Has({std::string(flag)}); };
-  return !has("data_dir") && std::ranges::any_of(WordsOf(flags), has);
+  return !command.Has({"data_dir", "dist_url", "dist_backend"}) && std::ranges::any_of(WordsOf(flags), has);
 }
 
 IsSignature AnyOf(const std::vector<Signature>& signatures, const ForeignCommand& command) {

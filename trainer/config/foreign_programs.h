@@ -16,7 +16,8 @@ namespace dtrain::config {
 struct Signature {
   std::string_view flag;
   std::string_view value = {};
-  // Flags with spaces between them, one of which must be there, too, and --data_dir, which is ours, not; empty: none.
+  // Flags with spaces between them, one of which must be there, too, but neither --data_dir, which is ours, nor
+  // --dist-url and --dist-backend, which are PyTorch's; empty: none.
   std::string_view beside = {};
 };
 

@@ -255,6 +255,7 @@ TEST(ImageAliases, UnknownScripts) {
   EXPECT_THAT(Pasted("train.py --data-dir d --model resnet18 --amp").notes.back(), StartsWith("as timm's train.py: "));
   EXPECT_THROW(Pasted("train.py --task=masked_lm --data_dir d"), UsageError);
   EXPECT_THAT(Pasted("--arch resnet50 --label_smoothing=0.1 --data_dir d").notes.back(), StartsWith("as PyTorch's"));
+  EXPECT_THAT(Pasted("main.py -a resnet50 --amp --dist-url tcp://h:1 d").notes.back(), StartsWith("as PyTorch's"));
   EXPECT_EQ(Pasted("train.py d/imagenet --model resnet18 -b 64").config.data.dir, "d/imagenet");
   EXPECT_THAT(Pasted("train_imagenet_resnet_hvd.py --data_dir d --fp16").notes.back(), StartsWith("as AWS's"));
   EXPECT_THAT(MessageOf([] { Pasted("torchrun --nproc_per_node=2 train.py --data-path d"); }),
