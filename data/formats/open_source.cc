@@ -153,6 +153,9 @@ std::unique_ptr<RecordSource> OpenRecords(const RecordFormat& format, const Sour
     return IndexRecordFiles(format, options.data_dir, files, kept, options.labels);
   });
   RequireAllRecords(options.data_dir, index, pack);
+  if (const std::string missing = MissingShard(files.names, format); !missing.empty() && options.note) {
+    options.note(options.data_dir + ": between the others " + missing + " is missing: copy it, if it is of this set");
+  }
   if (!index.cut.empty() && options.note) {
     options.note(options.data_dir + ": the mark of the end is missing in " + FirstOf(index.cut, /*most=*/5) +
                  ", which may have been cut between two records: compare sizes with those of the originals");

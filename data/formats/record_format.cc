@@ -183,6 +183,20 @@ RecordFiles FindRecordFiles(const std::string& data_dir, const std::string& spli
   return {};
 }
 
+std::string MissingShard(const std::vector<std::string>& names, const RecordFormat& format) {
+  std::string expected, digits;  // the next name, up to its extension
+  for (const std::string& name : names) {
+    const std::string_view stem = WithoutExtension(name, format);
+    const size_t begin = stem.find_last_not_of("0123456789") + 1;
+    const std::string_view set = stem.substr(0, begin), number = stem.substr(begin);
+    const bool goes_on = expected.size() == stem.size() && expected.starts_with(set) && digits.starts_with('0');
+    if (goes_on && expected < stem) return expected + name.substr(stem.size());
+    digits = number.size() > 18 ? "" : number;
+    expected = digits.empty() ? "" : std::string(set) + WithZeros(std::stoll(digits) + 1, digits.size());
+  }
+  return {};
+}
+
 RecordFiles RequireRecordFiles(const std::string& data_dir, const std::string& split, const RecordFormat& format) {
   RecordFiles files = FindRecordFiles(data_dir, split, format);
   if (!files.names.empty()) return files;

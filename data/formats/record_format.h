@@ -167,4 +167,8 @@ RecordFiles FindRecordFiles(const std::string& data_dir, const std::string& spli
 // The same, but throws DataError, which names the patterns that were tried, if there are none.
 RecordFiles RequireRecordFiles(const std::string& data_dir, const std::string& split, const RecordFormat& format);
 
+// Returns the name of a file that is missing between two of `names`, which are sorted, by their numbers with leading
+// zeros; empty if none is.
+std::string MissingShard(const std::vector<std::string>& names, const RecordFormat& format);
+
 }  // namespace dtrain::data

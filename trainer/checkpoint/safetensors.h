@@ -32,7 +32,7 @@ void AppendSafetensorsHeader(DurableFile& file, const NamedTensors& tensors, con
 void WriteSafetensors(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata = {});
 
 // Returns `metadata` with a checksum of `tensors` (names, types, shapes and elements), which ReadSafetensors compares
-// where the file lies in a run or a checkpoint.
+// where the file lies in a run.
 Metadata WithChecksum(Metadata metadata, const NamedTensors& tensors);
 
 // Returns the type that safetensors files name so (F32, BF16, …); empty if it is not in the list above.

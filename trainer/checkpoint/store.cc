@@ -64,12 +64,10 @@ Manifest WriteFiles(const fs::path& directory, const Snapshot& snapshot) {
     manifest.files[name] = file.Finish();
   };
   const auto step = Metadata{{"step", std::to_string(snapshot.step)}};
-  write(kModel,
-        [&](DurableFile& file) { AppendSafetensors(file, snapshot.model, WithChecksum(step, snapshot.model)); });
+  write(kModel, [&](DurableFile& file) { AppendSafetensors(file, snapshot.model, step); });
   write(kOptimizer, [&](DurableFile& file) { AppendSafetensors(file, snapshot.optimizer, step); });
   if (!snapshot.average.empty()) {
-    write(kAverage,
-          [&](DurableFile& file) { AppendSafetensors(file, snapshot.average, WithChecksum(step, snapshot.average)); });
+    write(kAverage, [&](DurableFile& file) { AppendSafetensors(file, snapshot.average, step); });
   }
   write(kState, [&](DurableFile& file) {
     file.Append(snapshot.state.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
@@ -247,6 +245,11 @@ Checkpoint OpenCheckpoint(const fs::path& path, const Store::OnInvalid& on_inval
   } catch (const StorageError& error) {
     throw StorageError(path.string() + " is not a valid checkpoint: " + error.what(), kHint);
   }
+}
+
+SafetensorsContent ReadWeights(const fs::path& file) {
+  if (data::IsCheckpoint(file.parent_path())) OpenCheckpoint(file.parent_path(), nullptr);
+  return ReadSafetensors(file);
 }
 
 Snapshot Load(const Checkpoint& checkpoint) {

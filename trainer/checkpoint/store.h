@@ -95,6 +95,10 @@ std::optional<std::string> ProblemOf(const std::filesystem::path& directory);
 // its newest valid checkpoint. Throws StorageError.
 Checkpoint OpenCheckpoint(const std::filesystem::path& path, const Store::OnInvalid& on_invalid);
 
+// Reads a file of weights, which may be one of a checkpoint. Throws StorageError if that is not valid, and as
+// ReadSafetensors does.
+SafetensorsContent ReadWeights(const std::filesystem::path& file);
+
 // Reads a verified checkpoint. Throws StorageError.
 Snapshot Load(const Checkpoint& checkpoint);
 

@@ -453,8 +453,7 @@ std::vector<Alias> Augmentation() {
 
 std::vector<Alias> Running() {
   return Together(
-      {Renamed("checkpoint_hist=keep_checkpoints recovery_interval=save_every_steps val_interval=eval_every_epochs "
-               "split=val_split"),
+      {Renamed("checkpoint_hist=keep_checkpoints recovery_interval=save_every_steps val_interval=eval_every_epochs"),
        WithoutEffect("eval-SPLIT/result.json has the numbers", "results_file results_format"),
        Translated(Experiment, "experiment"),
        WithoutEffect("--on_event=scripts/events_to_wandb.py passes numbers on", "", "log_wandb"),

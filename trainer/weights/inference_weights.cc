@@ -73,7 +73,7 @@ TrainedWeights ReadRunWeights(const fs::path& run, const std::string& which) {
                              : "a pipe cannot be read: name the file or the folder itself");
   }
   if (which == "auto" && data::Exists(files.model_best)) {
-    TrainedWeights weights = FromFile(files.model_best.string(), checkpoint::ReadSafetensors(files.model_best));
+    TrainedWeights weights = FromFile(files.model_best.string(), checkpoint::ReadWeights(files.model_best));
     weights.origin += " (its best validation; --weights=last takes the last state)";
     return weights;
   }
@@ -82,7 +82,7 @@ TrainedWeights ReadRunWeights(const fs::path& run, const std::string& which) {
   const bool last = which == "last" || which == "auto";
   if (last && !is_copy) return FromCheckpoint(run);
   const fs::path file = last ? files.model : which == "best" ? files.model_best : files.model_ema;
-  if (data::Exists(file)) return FromFile(file.string(), checkpoint::ReadSafetensors(file));
+  if (data::Exists(file)) return FromFile(file.string(), checkpoint::ReadWeights(file));
   const std::string why = which == "best" ? "no validation has made one, or it was not kept"
                                           : "this run keeps no moving average of its weights";
   throw UsageError("--weights=" + which + ": there is no " + file.string() + ": " + why,

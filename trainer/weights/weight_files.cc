@@ -184,7 +184,7 @@ checkpoint::Metadata OwnFacts(checkpoint::Metadata metadata) {
 
 checkpoint::SafetensorsContent ReadOneSet(const std::string& file, const std::string& which) {
   if (which == kAveraged) throw NoAverageIn(file);
-  checkpoint::SafetensorsContent content = checkpoint::ReadSafetensors(file);
+  checkpoint::SafetensorsContent content = checkpoint::ReadWeights(file);
   content.metadata = OwnFacts(std::move(content.metadata));
   content.metadata.merge(FactsBeside(file));
   return content;

@@ -253,6 +253,27 @@ TEST(OpenSource, SaysWhichTarsMayHaveBeenCut) {
   EXPECT_EQ(notes.size(), 2U);
 }
 
+TEST(OpenSource, SaysWhichShardIsMissingBetweenOthers) {
+  const TemporaryFolder folder;
+  const RecordFormat& format = *FindRecordFormat("recordio");
+  std::vector<std::string> notes;
+  const auto open = [&](const char* split) {
+    OpenSource({.data_dir = folder.path(),
+                .format = "recordio",
+                .note = [&](const std::string& text) { notes.push_back(text); }},
+               split);
+  };
+  for (const char* name : {"train-008.rec", "train-009.rec", "train-011.rec", "val-2019.rec", "val-2021.rec"}) {
+    folder.Write(name, format.Frame({.bytes = AsBytes("image"), .label = 0, .index = 0}));
+  }
+  open("val");  // years, perhaps
+  open("train-00");
+  EXPECT_TRUE(notes.empty());
+  open("train");
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_THAT(notes[0], HasSubstr("train-010.rec is missing"));
+}
+
 // A pack says what its labels count from, also of some of its shards.
 TEST(OpenSource, SomeShardsOfAPackCanBeChosen) {
   const TemporaryFolder folder;
