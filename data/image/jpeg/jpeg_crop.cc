@@ -244,6 +244,9 @@ bool CropBaselineJpeg(const BaselineHeader& header, const CropBox& box, bool fli
   } else {
     for (int i = 0; i < pixels; ++i) std::memset(row + ptrdiff_t{3} * i, planes[0][i], 3);
   }
+  // A few huge images are not to fill the memory of every thread for the rest of a run.
+  constexpr size_t kMostKept = size_t{32} << 20;
+  if (scratch.planes.plane[0].samples.size() > kMostKept) scratch = {};
   return true;
 }
 
