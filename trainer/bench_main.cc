@@ -38,8 +38,9 @@ const config::Program kProgram = {
         "loader: measures how fast batches of the training split are loaded, without a model\n"
         "collective: measures and checks collectives between ranks, in the format of nccl-tests\n"
         "pairs: measures the network between machines, two at a time, and finds one that is slow with each\n"
-        "The flags of dtrain_main are taken, too; those of what to run (but --task and --defaults_of), the schedule\n"
-        "and the report change nothing that is measured.",
+        "It takes --flagfile and the flags of dtrain_main, too; those of what to run (but --task and --defaults_of), "
+        "the\n"
+        "schedule and the report change nothing that is measured.",
     .commands = {"step", "loader", "collective", "pairs"},
     .flags = {{"json", config::Kind::kBool, "false", "Print the result as one JSON object on the last line."},
               {"steps", config::Kind::kInteger, "10",

@@ -22,7 +22,7 @@ from safe_files import Failure, exit_code, replace  # noqa: E402
 BUILD = Path(os.environ.get("DTRAIN_BUILD_DIR", ROOT / "build" / "release"))
 PROGRAMS = {"dtrain_main": "trains, evaluates, predicts and exports models", "dtrain_data": "prepares and checks data sets",
             "dtrain_bench": "measures training steps, data loading and the network"}
-SHARED = r"The flags of dtrain_main are taken, too.*?\."  # of dtrain_bench --help
+SHARED = r"It takes --flagfile and the flags of dtrain_main, too.*?\."  # of dtrain_bench --help
 MADE = "Made by scripts/dev/make_reference.py from --help: edit the help texts in the programs instead."
 SECONDS_TO_ANSWER = 120
 

@@ -12,7 +12,7 @@ WITHOUT_REFERENCE = {
     "test_a_run_of_weights_that_tell_the_model_goes_on_without_them", "test_a_run_resumes_and_has_the_same_bits_on_more_ranks",
     "test_columns_mean_sentences_where_there_are_none", "test_a_tagger_begins_a_classifier", "test_a_tokenizer_of_other_weights_is_refused",
     "test_bad_input_is_refused_in_one_sentence", "test_bad_input_is_said_in_one_sentence", "test_damage_is_named",
-    "test_its_command_trains_on_its_files", "test_lighting_follows_the_first_component", "test_lines_of_many_megabytes",
+    "test_its_command_trains_on_its_files", "test_rows_without_tokens", "test_lighting_follows_the_first_component", "test_lines_of_many_megabytes",
     "test_long_sentences_lose_no_word", "test_metadata_of_other_programs_is_theirs", "test_names_in_another_wrapper_are_said",
     "test_numbers_are_kept", "test_one_label_and_none_in_validation", "test_programs_are_no_weights",
     "test_the_demo_ends_with_filled_masks", "test_the_grid_of_positions_tells_the_size", "test_the_script_and_its_recipe",
