@@ -11,6 +11,7 @@
 #include "tests/message_of.h"
 #include "tests/roberta.h"
 #include "tests/temporary_folder.h"
+#include "trainer/checkpoint/store.h"
 #include "trainer/checkpoint/torch_file.h"
 #include "trainer/weights/module_state.h"
 #include "trainer/weights/text_model.h"
@@ -225,14 +226,16 @@ TEST(ReadInitialWeights, AHeaderOf640BytesIsNoPickle) {
 
 TEST(ReadInitialWeights, AFileInACheckpointHasTheClassesAndTheModelOfItsState) {
   const TemporaryFolder folder;
-  folder.Write("manifest.json", "{}");
-  folder.Write("state.json",
-               R"({"classes": {"class_names": ["b", "a"], "num_classes": 2, "label_offset": null}, "held_out": "x",
-                   "config": {"model": "tf_efficientnet_b0"}, "run": {"model_shape": 7}})");
-  checkpoint::WriteSafetensors(folder.path("model.safetensors"), Weights(""), {});
+  checkpoint::Snapshot snapshot;
+  snapshot.step = 1;
+  snapshot.model = Weights("");
+  snapshot.state = nlohmann::json::parse(
+      R"({"classes": {"class_names": ["b", "a"], "num_classes": 2, "label_offset": null}, "held_out": "x",
+          "config": {"model": "tf_efficientnet_b0"}, "run": {"model_shape": 7}})");
+  const std::filesystem::path checkpoint = checkpoint::Store(folder.path()).Publish(snapshot).directory;
   config::Config config;
-  for (const std::string& path : {folder.path().string(), folder.path("model.safetensors")}) {
-    config.model.init_weights = path;
+  for (const std::filesystem::path& path : {checkpoint, checkpoint / "model.safetensors"}) {
+    config.model.init_weights = path.string();
     config.model.name = "tf_efficientnet_b0";
     checkpoint::Metadata metadata = ReadInitialWeights(config).metadata;
     EXPECT_THAT(ClassesFrom(metadata, "").names, ElementsAre("b", "a"));
@@ -241,8 +244,8 @@ TEST(ReadInitialWeights, AFileInACheckpointHasTheClassesAndTheModelOfItsState) {
     config.model.name = "efficientnet_b0";
     EXPECT_ERROR("is of a tf_efficientnet model", ReadInitialWeights(config));
   }
-  folder.Write("state.json", "{");
-  EXPECT_ERROR("state.json is not JSON", ReadInitialWeights(config));
+  WriteAll(checkpoint / "state.json", "{");
+  EXPECT_ERROR("is not a valid checkpoint: state.json has 1 bytes", ReadInitialWeights(config));
 }
 
 TEST(ReadInitialWeights, ADefaultModelIsNotBlamed) {
