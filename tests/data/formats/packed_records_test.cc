@@ -184,7 +184,6 @@ TEST(PackedRecords, ARecordWithALengthThatIsTooSmallIsCaughtByTheIndex) {
                                                  "image 6", "image 7", "image 8", "image 9"));
 }
 
-// What a format writes, it finds and reads: the names of its files, its records, and its own index, if it has one.
 TEST(OpenFiles, TheOneOpenedFirstIsClosedOnceItsReadersAreDone) {
   const TemporaryFolder folder;
   std::vector<std::string> paths;
@@ -205,7 +204,7 @@ TEST(OpenFiles, TheOneOpenedFirstIsClosedOnceItsReadersAreDone) {
 TEST(OpenFiles, MoreStayOpenWhereMoreMayBe) {
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);
-  if (before.rlim_max < 8192) GTEST_SKIP() << "the hard limit is low";
+  if (before.rlim_max < 8192) GTEST_SKIP() << "needs 8192 open files: run it after ulimit -Hn 8192";
   const rlimit raised{.rlim_cur = 8192, .rlim_max = before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &raised), 0);
   const TemporaryFolder folder;
@@ -217,6 +216,7 @@ TEST(OpenFiles, MoreStayOpenWhereMoreMayBe) {
   setrlimit(RLIMIT_NOFILE, &before);
 }
 
+// What a format writes, it finds and reads: the names of its files, its records, and its own index, if it has one.
 TEST(RecordFormats, ReadWhatTheyWrite) {
   for (const RecordFormat* format : RecordFormats()) {
     const TemporaryFolder folder;
